@@ -1,0 +1,123 @@
+"""Environment and flags -> one frozen Config; the only reader of ``os.environ``.
+
+Precedence for every value: flag, then environment, then default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_mcp.errors import ConfigError
+
+__all__ = ["DEFAULT_DB_NAME", "ENVIRONMENT", "Config", "environment"]
+
+DEFAULT_DB_NAME = "rag_mcp.store"
+
+ENVIRONMENT: dict[str, str] = {
+    "RAG_MCP_CORPUS_ROOT": "folder of documents; results are confined to it",
+    "RAG_MCP_DB_PATH": "folder of the store (default: rag_mcp.store beside the corpus root)",
+    "RAG_MCP_COLLECTION": "name of the collection inside the store (default: corpus)",
+    "RAG_MCP_EMBEDDER": "minilm (default), bge, onnx, ollama or hash (tests only)",
+    "RAG_MCP_MODEL_DIR": "folder with model.onnx and tokenizer.json, for embedder onnx or bge",
+    "RAG_MCP_EMBED_WORKERS": "parallel embedding workers during ingest (default: processors, at most 4)",
+    "RAG_MCP_OLLAMA_URL": "loopback http or https address of Ollama (default: http://127.0.0.1:11434)",
+    "RAG_MCP_OLLAMA_MODEL": "Ollama embedding model (default: nomic-embed-text)",
+    "RAG_MCP_CLIENT_PROFILE": "access profile of this process (missing, empty or unknown: restricted)",
+    "RAG_MCP_POLICY": "policy file in YAML (default: built in)",
+    "RAG_MCP_SCRATCH_DIR": "folder for private copies when the store is read-only (default: the system's)",
+    "RAG_MCP_GAP_LOG": "file that collects questions without an answer (default: off)",
+    "RAG_MCP_LOG_LEVEL": "debug, info, warning or error (default: warning)",
+    "RAG_MCP_LOG_FORMAT": "text or json (default: text)",
+}
+
+
+def environment() -> Mapping[str, str]:
+    """The process environment; the one place that reads it."""
+    return os.environ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything a process is told from outside, checked as far as no file has to be read."""
+
+    corpus_root: Path | None = None
+    db_path: Path | None = None
+    collection: str = "corpus"
+    embedder: str = "minilm"
+    model_dir: Path | None = None
+    embed_workers: int | None = None
+    ollama_url: str = "http://127.0.0.1:11434"
+    ollama_model: str = "nomic-embed-text"
+    profile: str = ""
+    policy_path: Path | None = None
+    scratch_dir: Path | None = None
+    gap_log: Path | None = None
+    log_level: str = "warning"
+    log_format: str = "text"
+
+    @classmethod
+    def load(cls, env: Mapping[str, str] | None = None, **flags: object) -> Config:
+        """Build from ``env`` (default: the process's), overridden by every flag that is not None.
+
+        Raises ConfigError naming the variable when a value can't be used.
+        """
+        values = environment() if env is None else env
+
+        def text(name: str, default: str) -> str:
+            return values.get(f"RAG_MCP_{name}", "").strip() or default
+
+        def path(name: str) -> Path | None:
+            raw = text(name, "")
+            return Path(raw).expanduser() if raw else None
+
+        settings: dict[str, object] = {
+            "corpus_root": path("CORPUS_ROOT"),
+            "db_path": path("DB_PATH"),
+            "collection": text("COLLECTION", "corpus"),
+            "embedder": text("EMBEDDER", "minilm"),
+            "model_dir": path("MODEL_DIR"),
+            "embed_workers": _positive_int("RAG_MCP_EMBED_WORKERS", text("EMBED_WORKERS", "")),
+            "ollama_url": text("OLLAMA_URL", "http://127.0.0.1:11434"),
+            "ollama_model": text("OLLAMA_MODEL", "nomic-embed-text"),
+            # The profile is taken as it stands: "auditor " is not "auditor", and an unknown name is restricted.
+            "profile": values.get("RAG_MCP_CLIENT_PROFILE", ""),
+            "policy_path": path("POLICY"),
+            "scratch_dir": path("SCRATCH_DIR"),
+            "gap_log": path("GAP_LOG"),
+            "log_level": text("LOG_LEVEL", "warning").lower(),
+            "log_format": text("LOG_FORMAT", "text").lower(),
+        }
+        settings.update({key: value for key, value in flags.items() if value is not None})
+        config = cls(**settings)  # type: ignore[arg-type]  # keys are this class's own fields, checked by its tests
+        config._check()
+        return config
+
+    @property
+    def store_path(self) -> Path:
+        """The store folder: as given, else beside the corpus root. Raises ConfigError when neither is known."""
+        if self.db_path is not None:
+            return self.db_path
+        if self.corpus_root is not None:
+            return self.corpus_root.resolve().parent / DEFAULT_DB_NAME
+        raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db.")
+
+    def _check(self) -> None:
+        for name, value, allowed in (
+            ("RAG_MCP_LOG_LEVEL", self.log_level, ("debug", "info", "warning", "error")),
+            ("RAG_MCP_LOG_FORMAT", self.log_format, ("text", "json")),
+        ):
+            if value not in allowed:
+                raise ConfigError(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
+        if not self.collection.replace("-", "").replace("_", "").isalnum() or len(self.collection) > 64:
+            raise ConfigError(f"RAG_MCP_COLLECTION is {self.collection!r}; use up to 64 letters, digits, '-' and '_'.")
+
+
+def _positive_int(name: str, raw: str) -> int | None:
+    if not raw:
+        return None
+    if not raw.isdecimal() or not 1 <= int(raw) <= 64:
+        raise ConfigError(f"{name} is {raw!r}; use a whole number from 1 to 64.")
+    return int(raw)

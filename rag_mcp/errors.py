@@ -1,0 +1,133 @@
+"""Every error this package raises on purpose; each class carries its wire code and says what to do.
+
+RagMcpError
+├── InvalidArgument            invalid_argument     the caller's arguments; names the field and what is allowed
+│   └── InvalidQuery           invalid_query
+├── NotFound                   not_found            no such document, or one the caller may not see (the same answer)
+├── ConfigError                config_error
+│   └── PolicyError            policy_invalid       line and key of the policy file
+├── CorpusError                corpus_error
+│   └── CorpusShrunk           corpus_shrunk        refused: the folder suddenly looks (nearly) empty
+├── StoreError                 store_error
+│   ├── StoreEmpty             empty_store          nothing has been ingested here yet
+│   ├── StoreLocked            store_locked         another ingest holds the writer lock
+│   ├── StoreReadOnly          store_read_only
+│   ├── StoreTooNew            store_too_new        written by a newer format
+│   ├── StoreDamaged           store_damaged
+│   └── IndexMismatch          index_mismatch       the store was built with another embedder
+└── EmbedderError              embedder_error
+    ├── UnknownEmbedder        unknown_embedder
+    ├── ModelMissing           model_missing        carries the command that installs it
+    └── ModelDamaged           model_damaged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "ConfigError",
+    "CorpusError",
+    "CorpusShrunk",
+    "EmbedderError",
+    "IndexMismatch",
+    "InvalidArgument",
+    "InvalidQuery",
+    "ModelDamaged",
+    "ModelMissing",
+    "NotFound",
+    "PolicyError",
+    "RagMcpError",
+    "StoreDamaged",
+    "StoreEmpty",
+    "StoreError",
+    "StoreLocked",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "UnknownEmbedder",
+]
+
+
+class RagMcpError(Exception):
+    """Base of all deliberate errors; ``str(error)`` is fit for the caller to read."""
+
+    code = "error"
+
+
+class InvalidArgument(RagMcpError):
+    """An argument that can't be used; ``field`` names it, ``allowed`` lists the accepted values if few."""
+
+    code = "invalid_argument"
+
+    def __init__(self, field: str, message: str, *, allowed: Sequence[str] = ()) -> None:
+        super().__init__(f"{field}: {message}" + (f" Allowed: {', '.join(allowed)}." if allowed else ""))
+        self.field = field
+        self.allowed = tuple(allowed)
+
+
+class InvalidQuery(InvalidArgument):
+    code = "invalid_query"
+
+
+class NotFound(RagMcpError):
+    code = "not_found"
+
+
+class ConfigError(RagMcpError):
+    code = "config_error"
+
+
+class PolicyError(ConfigError):
+    code = "policy_invalid"
+
+
+class CorpusError(RagMcpError):
+    code = "corpus_error"
+
+
+class CorpusShrunk(CorpusError):
+    code = "corpus_shrunk"
+
+
+class StoreError(RagMcpError):
+    code = "store_error"
+
+
+class StoreEmpty(StoreError):
+    code = "empty_store"
+
+
+class StoreLocked(StoreError):
+    code = "store_locked"
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+
+class StoreTooNew(StoreError):
+    code = "store_too_new"
+
+
+class StoreDamaged(StoreError):
+    code = "store_damaged"
+
+
+class IndexMismatch(StoreError):
+    code = "index_mismatch"
+
+
+class EmbedderError(RagMcpError):
+    code = "embedder_error"
+
+
+class UnknownEmbedder(EmbedderError):
+    code = "unknown_embedder"
+
+
+class ModelMissing(EmbedderError):
+    code = "model_missing"
+
+
+class ModelDamaged(EmbedderError):
+    code = "model_damaged"

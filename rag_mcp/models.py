@@ -1,0 +1,357 @@
+"""Values that cross module borders: frozen, slotted, no behaviour beyond small derivations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+
+__all__ = [
+    "Chunk",
+    "Citation",
+    "Coverage",
+    "DocClass",
+    "Document",
+    "DocumentEntry",
+    "DocumentPage",
+    "DocumentRequest",
+    "Evidence",
+    "Gate",
+    "IngestSummary",
+    "Level",
+    "ListRequest",
+    "Mode",
+    "Passage",
+    "Reason",
+    "Result",
+    "Scores",
+    "SearchRequest",
+    "SearchResponse",
+    "Skipped",
+    "SourceClass",
+    "SourceInventory",
+    "Status",
+]
+
+
+class SourceClass(StrEnum):
+    """What kind of source a file is; the unit of access control."""
+
+    CODE = "code"
+    DOCS = "docs"
+    DECISIONS = "decisions"
+    CONFIG = "config"
+    MEMORY = "memory"
+
+
+class DocClass(StrEnum):
+    NOTE = "note"
+    HANDOFF = "handoff"
+
+
+class Mode(StrEnum):
+    HYBRID = "hybrid"
+    FTS = "fts"
+    VECTOR = "vector"
+
+
+class Gate(StrEnum):
+    """STRICT withholds low-confidence results; NORMAL shows them, marked."""
+
+    STRICT = "strict"
+    NORMAL = "normal"
+
+
+class Level(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Reason(StrEnum):
+    """Why an answer is NO_RELEVANT_CONTEXT."""
+
+    STRICT_BLOCKED_LOW = "strict_blocked_low"
+    ACL_DENIED = "acl_denied"
+    PLANE_FAILED = "plane_failed"
+    NO_RESULTS = "no_results"
+    EMPTY_STORE = "empty_store"
+
+
+# --- ingest ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of a file as the chunker cut it.
+
+    ``text[start:end]`` of the decoded file is this passage's own text; all passages of a file tile it (blank pieces
+    are left out). ``table_header`` is the header row and delimiter row repeated for a table continued from the
+    passage before, else empty; it is not part of the tiling. Lines are 1-based, inclusive, in the decoded file.
+    """
+
+    text: str
+    heading_path: tuple[str, ...]
+    start: int
+    end: int
+    line_start: int
+    line_end: int
+    table_header: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The passage as readers and indexes get it: a continued table with its column names."""
+        return f"{self.table_header}{self.text}" if self.table_header else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One indexed passage with everything a citation, a filter or a rebuild needs.
+
+    ``id`` is unique in a store. ``text_key`` names the embedded text (not the place): equal keys share one vector.
+    ``valid_on`` lists the snapshot dates (ISO) this text held on, first date first; empty outside a series.
+    """
+
+    id: str
+    text_key: str
+    source: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    title: str
+    heading_path: tuple[str, ...]
+    index: int
+    line_start: int
+    line_end: int
+    text: str
+    aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    date: str | None = None
+    language: str = "en"
+    series: str | None = None
+    valid_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file (or folder) left out, or kept as it was last indexed, and why. Never holds file content."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    files_seen: int
+    files_ingested: int
+    files_unchanged: int
+    files_skipped: int
+    files_deleted: int
+    chunks_added: int
+    chunks_deleted: int
+    chunks_updated: int
+    chunks_deduped: int
+    chunks_embedded: int
+    chunks_truncated: int
+    incremental: bool
+    rebuilt_because: str | None
+    store_count: int
+    generation: int | None
+    published: bool
+    skipped: tuple[Skipped, ...]
+    excluded: Mapping[str, int]
+    elapsed_s: float
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A validated question; ``source_class`` None means every class the profile gives without naming it."""
+
+    query: str
+    k: int = 5
+    mode: Mode = Mode.HYBRID
+    source_class: SourceClass | None = None
+    project: str | None = None
+    doc_class: DocClass | None = None
+    confidence: Gate = Gate.STRICT
+    as_of: date | None = None
+    max_chars: int = 12_000
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Raw, query-dependent evidence for one chunk, before any score is made of it.
+
+    ``cosine`` in [-1, 1]; ``bm25`` raw; ``bm25_bound`` its upper bound for this query; ``term_share`` the IDF-weighted
+    share (0..1) of the query's terms found in text, headings, title, aliases or tags. None means that branch did not
+    run. Ranks are 1-based within the branch's own list; None when the chunk was not in it.
+    """
+
+    cosine: float | None = None
+    bm25: float | None = None
+    bm25_bound: float | None = None
+    term_share: float | None = None
+    vector_rank: int | None = None
+    bm25_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    source: str
+    title: str
+    heading: str
+    heading_path: tuple[str, ...]
+    chunk_index: int
+    line_start: int
+    line_end: int
+    snapshot_date: str | None = None
+    also_unchanged_on: tuple[str, ...] = ()
+    snapshots_covered: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Branch scores as they came; all finite or None."""
+
+    rrf: float | None
+    vector: float | None
+    bm25: float | None
+    vector_rank: int | None
+    bm25_rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One answer passage. ``text`` is None when the budget was spent (the citation stands alone).
+
+    ``score`` is the calibrated probability (0..1) that the passage answers. ``warnings`` names neutralised content
+    (for example ``bidi_override``). ``also_in`` lists visible sources that hold the same text.
+    """
+
+    text: str | None
+    citation: Citation
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    confidence: Level
+    score: float
+    scores: Scores
+    truncated: bool = False
+    also_in: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    explain: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    queried: tuple[SourceClass, ...] = ()
+    skipped_by_acl: tuple[SourceClass, ...] = ()
+    failed: tuple[SourceClass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """``status`` is OK or NO_RELEVANT_CONTEXT (then ``reason`` says why). ``without_text`` counts results whose text
+    did not fit into ``max_chars``."""
+
+    status: str
+    reason: Reason | None
+    results: tuple[Result, ...]
+    coverage: Coverage
+    mode: Mode
+    confidence: Gate
+    degraded: bool = False
+    degraded_reason: str | None = None
+    generation: int | None = None
+    indexed_at: str | None = None
+    without_text: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRequest:
+    """``chunk_index`` None asks for the whole file; else the chunk and ``context`` chunks on either side."""
+
+    source: str
+    chunk_index: int | None = None
+    context: int = 1
+    max_chars: int = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    source: str
+    title: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    text: str
+    line_start: int
+    line_end: int
+    chunk_start: int
+    chunk_end: int
+    chunk_count: int
+    truncated: bool
+    generation: int
+    indexed_at: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    source_class: SourceClass | None = None
+    project: str | None = None
+    prefix: str | None = None
+    cursor: str | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntry:
+    source: str
+    title: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    documents: tuple[DocumentEntry, ...]
+    next_cursor: str | None
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInventory:
+    """Aggregate counts per class the caller may see: {class: {"files": n, "chunks": n}}."""
+
+    profile: str
+    classes: Mapping[SourceClass, Mapping[str, int]]
+    explicit_only: tuple[SourceClass, ...]
+    projects: tuple[str, ...]
+    generation: int | None
+    indexed_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What rag_status tells: JSON-ready sections, already filtered by profile."""
+
+    ok: bool
+    profile: str
+    generation: int | None
+    indexed_at: str | None
+    embedder: str
+    vector_ready: bool
+    degraded_reason: str | None
+    inventory: Mapping[str, Mapping[str, int]]
+    integrity: Mapping[str, object]
+    telemetry: Mapping[str, object]
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,126 @@
+"""What the search and ingest sides need from the two indexes; access control picks the classes before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from rag_mcp.models import Chunk, DocClass, SourceClass
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Vectors
+
+__all__ = [
+    "Filter",
+    "KeywordEvidence",
+    "KeywordHit",
+    "KeywordReader",
+    "KeywordWriter",
+    "VectorHit",
+    "VectorReader",
+    "VectorWriter",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Narrowing beyond the class. ``valid_days`` maps a series to the one day asked for (``as_of``); chunks of
+    a series not in the map are left out when the map is not None, chunks outside any series stay."""
+
+    project: str | None = None
+    doc_class: DocClass | None = None
+    valid_days: Mapping[str, str] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.project is None and self.doc_class is None and self.valid_days is None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorHit:
+    id: str
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHit:
+    id: str
+    bm25: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordEvidence:
+    """``bm25`` raw score over all fields; ``term_share`` IDF-weighted share (0..1) of query terms in any field;
+    ``title_share`` the same in title, headings, aliases and tags only; ``exact`` True when a whole identifier of the
+    query, or all of its (two or more) content terms as a phrase, stand in the chunk; ``matched`` the query terms found."""
+
+    bm25: float = 0.0
+    term_share: float = 0.0
+    title_share: float = 0.0
+    exact: bool = False
+    matched: tuple[str, ...] = field(default=())
+
+
+class VectorReader(Protocol):
+    def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
+        """Nearest first; ties by id. A class without a collection gives []. Raises StoreDamaged."""
+        ...
+
+    def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
+        """Exact cosine for the ids that exist."""
+        ...
+
+    def ids(self, source_class: SourceClass) -> set[str]: ...
+
+    def close(self) -> None: ...
+
+
+class VectorWriter(Protocol):
+    def upsert(self, source_class: SourceClass, ids: Sequence[str], vectors: Vectors) -> None: ...
+
+    def delete(self, source_class: SourceClass, ids: Collection[str]) -> None: ...
+
+    def ids(self, source_class: SourceClass) -> set[str]: ...
+
+    def close(self) -> None:
+        """Flush to disk; nothing may be lost once this returns."""
+        ...
+
+
+class KeywordReader(Protocol):
+    def search(
+        self, text: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = Filter()
+    ) -> list[KeywordHit]:
+        """Best BM25 first (comparable across the classes asked), ties by id; only statistics of ``classes`` count."""
+        ...
+
+    def evidence(
+        self, text: str, classes: Collection[SourceClass], ids: Collection[str]
+    ) -> dict[str, KeywordEvidence]: ...
+
+    def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
+        """Upper bound of the BM25 score any chunk could reach for this query; 0.0 when no term is known."""
+        ...
+
+    def matching_ids(self, classes: Collection[SourceClass], narrow: Filter, limit: int) -> set[str] | None:
+        """Ids that pass ``narrow``; None when there are more than ``limit``."""
+        ...
+
+    def fetch(self, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, Chunk]: ...
+
+    def ids(self, source_class: SourceClass) -> set[str]: ...
+
+    def close(self) -> None: ...
+
+
+class KeywordWriter(Protocol):
+    def add(self, chunks: Iterable[Chunk]) -> None: ...
+
+    def delete(self, source_class: SourceClass, ids: Collection[str]) -> None: ...
+
+    def commit(self) -> None:
+        """Durable commit; merges awaited, garbage collected."""
+        ...
+
+    def close(self) -> None: ...
