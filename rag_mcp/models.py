@@ -257,7 +257,8 @@ class Coverage:
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
     """``status`` is OK or NO_RELEVANT_CONTEXT (then ``reason`` says why). ``without_text`` counts results whose text
-    did not fit into ``max_chars``."""
+    did not fit into ``max_chars``.
+    """
 
     status: str
     reason: Reason | None

@@ -43,7 +43,8 @@ class Embedder(Protocol):
         self, texts: Sequence[str], *, on_batch: Callable[[int, Vectors], None] | None = None
     ) -> Vectors:
         """Return (len(texts), dimension). ``on_batch(start, rows)`` is called in order as rows become ready, so that
-        a caller can keep what has been computed when the run is interrupted."""
+        a caller can keep what has been computed when the run is interrupted.
+        """
         ...
 
     def embed_query(self, text: str) -> Vectors:
@@ -52,7 +53,8 @@ class Embedder(Protocol):
 
     def familiarity(self, text: str) -> float:
         """How well the model's vocabulary fits ``text``: 1.0 for its own language, towards 0.0 for text that falls
-        apart into unknown or single-letter pieces."""
+        apart into unknown or single-letter pieces.
+        """
         ...
 
     def close(self) -> None: ...

@@ -26,7 +26,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Narrowing beyond the class. ``valid_days`` maps a series to the one day asked for (``as_of``); chunks of
-    a series not in the map are left out when the map is not None, chunks outside any series stay."""
+    a series not in the map are left out when the map is not None, chunks outside any series stay.
+    """
 
     project: str | None = None
     doc_class: DocClass | None = None
@@ -53,7 +54,8 @@ class KeywordHit:
 class KeywordEvidence:
     """``bm25`` raw score over all fields; ``term_share`` IDF-weighted share (0..1) of query terms in any field;
     ``title_share`` the same in title, headings, aliases and tags only; ``exact`` True when a whole identifier of the
-    query, or all of its (two or more) content terms as a phrase, stand in the chunk; ``matched`` the query terms found."""
+    query, or all of its (two or more) content terms as a phrase, stand in the chunk; ``matched`` the query terms found.
+    """
 
     bm25: float = 0.0
     term_share: float = 0.0
