@@ -110,6 +110,7 @@ class Chunk:
     """One indexed passage with everything a citation, a filter or a rebuild needs.
 
     ``id`` is unique in a store. ``text_key`` names the embedded text (not the place): equal keys share one vector.
+    ``start``/``end`` are character offsets in the prepared text (decoded, data URIs shortened).
     ``valid_on`` lists the snapshot dates (ISO) this text held on, first date first; empty outside a series.
     """
 
@@ -124,6 +125,8 @@ class Chunk:
     index: int
     line_start: int
     line_end: int
+    start: int
+    end: int
     text: str
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
