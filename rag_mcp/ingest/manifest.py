@@ -1,0 +1,166 @@
+"""What a generation holds, file by file, and why: the ground every incremental decision stands on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from rag_mcp.errors import StoreDamaged
+from rag_mcp.models import Chunk, DocClass, Skipped, SourceClass
+from rag_mcp.stores.files import read_json, write_json
+
+__all__ = [
+    "METADATA_VERSION",
+    "ChunkRef",
+    "FileEntry",
+    "Manifest",
+    "chunk_digest",
+    "chunk_id",
+    "read_manifest",
+    "write_manifest",
+]
+
+# Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
+METADATA_VERSION = 1
+
+
+class ChunkRef(NamedTuple):
+    """One passage of a file as indexed. ``digest`` names the whole stored record.
+
+    A passage of a dated series that only repeats the snapshot before it is not stored again: its ``id`` is then the
+    surviving chunk's and its ``digest`` empty.
+    """
+
+    id: str
+    text_key: str
+    line_start: int
+    line_end: int
+    digest: str
+
+    @property
+    def owned(self) -> bool:
+        return bool(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing."""
+
+    sha256: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    title: str
+    series: str | None
+    day: str | None
+    rows: tuple[tuple[str, str, int, int, str], ...]
+
+    def refs(self) -> Iterator[ChunkRef]:
+        """The file's passages in reading order."""
+        return (ChunkRef(*row) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived."""
+
+    identity: Mapping[str, object]
+    derivation: Mapping[str, object]
+    files: Mapping[str, FileEntry]
+    skipped: tuple[Skipped, ...] = ()
+
+    def ids(self) -> dict[SourceClass, set[str]]:
+        """Ids that both indexes must hold, by class."""
+        found: dict[SourceClass, set[str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, set()).update(row[0] for row in entry.rows if row[4])
+        return {source_class: ids for source_class, ids in found.items() if ids}
+
+    def text_keys(self) -> set[str]:
+        return {row[1] for entry in self.files.values() for row in entry.rows}
+
+    def ids_digest(self) -> str:
+        """One digest over all ids with their class."""
+        lines = sorted(f"{source_class.value} {i}" for source_class, ids in self.ids().items() for i in ids)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def counts(self) -> dict[str, int]:
+        return {source_class.value: len(ids) for source_class, ids in sorted(self.ids().items())}
+
+
+def chunk_id(source: str, text_key: str, occurrence: int) -> str:
+    """Id of the ``occurrence``-th passage (from 0) with this embedded text in ``source``.
+
+    It does not depend on the passage's position, so an edit leaves the ids of all other passages alone.
+    """
+    return hashlib.sha256(f"{source}\0{text_key}\0{occurrence}".encode()).hexdigest()[:24]
+
+
+def chunk_digest(chunk: Chunk) -> str:
+    """Digest of everything stored for ``chunk``: equal digests need no rewriting."""
+    record = json.dumps(asdict(chunk), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(record.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write durably; the layout favours fast reading over readability."""
+    files = {
+        source: [
+            entry.sha256,
+            entry.source_class.value,
+            entry.project,
+            entry.doc_class.value,
+            entry.title,
+            entry.series,
+            entry.day,
+            entry.rows,
+        ]
+        for source, entry in sorted(manifest.files.items())
+    }
+    value = {
+        "identity": dict(manifest.identity),
+        "derivation": dict(manifest.derivation),
+        "skipped": [[item.source, item.reason] for item in manifest.skipped],
+        "files": files,
+    }
+    write_json(path, value)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises StoreDamaged when it is missing, torn or foreign."""
+    try:
+        raw = read_json(path)
+        if not isinstance(raw, dict):
+            raise TypeError("not an object")
+        return Manifest(
+            identity=raw["identity"],
+            derivation=raw["derivation"],
+            files={source: _entry(values) for source, values in raw["files"].items()},
+            skipped=tuple(Skipped(*item) for item in raw["skipped"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreDamaged("The manifest of this generation is damaged. Run: rag-mcp doctor --fix") from error
+
+
+def _entry(values: list[object]) -> FileEntry:
+    sha256, source_class, project, doc_class, title, series, day, rows = values
+    return (
+        FileEntry(  # rows stay as parsed: turning hundreds of thousands into objects would cost more than reading them
+            sha256,  # type: ignore[arg-type]
+            SourceClass(source_class),
+            project,  # type: ignore[arg-type]
+            DocClass(doc_class),
+            title,  # type: ignore[arg-type]
+            series,  # type: ignore[arg-type]
+            day,  # type: ignore[arg-type]
+            rows,  # type: ignore[arg-type]
+        )
+    )
+
+
+def with_files(manifest: Manifest, files: Mapping[str, FileEntry], skipped: Iterable[Skipped]) -> Manifest:
+    return replace(manifest, files=files, skipped=tuple(skipped))

@@ -1,0 +1,85 @@
+"""Durable file operations: what is written here is either wholly there after a crash or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["digest_tree", "fsync_folder", "fsync_tree", "is_writable", "read_json", "remove_tree", "write_json"]
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace ``path`` atomically and durably."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    fsync_folder(path.parent)
+
+
+def read_json(path: Path) -> object:
+    """Parse ``path``. Raises OSError or ValueError (torn or foreign content)."""
+    return json.loads(path.read_bytes().decode("utf-8"))
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make renames inside ``folder`` durable. Windows has no such call and orders its metadata itself."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Sync every file and folder below ``folder``, children first."""
+    for base, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            # Windows refuses fsync on a descriptor opened for reading only.
+            descriptor = os.open(os.path.join(base, name), os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        fsync_folder(Path(base))
+
+
+def digest_tree(folder: Path, *, leave_out: frozenset[str] = frozenset()) -> dict[str, list[object]]:
+    """{relative posix path: [size in bytes, BLAKE2b-128 hex]} of every file whose name is not in ``leave_out``."""
+    return {relative: [size, digest] for relative, size, digest in _digests(folder, leave_out)}
+
+
+def _digests(folder: Path, leave_out: frozenset[str]) -> Iterator[tuple[str, int, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in leave_out:
+            with open(path, "rb") as stream:
+                digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+            yield path.relative_to(folder).as_posix(), path.stat().st_size, digest.hexdigest()
+
+
+def remove_tree(folder: Path) -> bool:
+    """Delete ``folder``; False when something in it could not be deleted (on Windows: still open somewhere)."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def is_writable(folder: Path) -> bool:
+    """True when a file can really be made in ``folder`` (permission bits lie to root and on read-only mounts)."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        probe.touch()
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        probe.unlink()
+    return True

@@ -1,0 +1,318 @@
+"""Generations: complete, immutable states of a store, swapped by one atomic pointer and kept while someone reads them.
+
+    <store>/CURRENT                  number of the live generation, replaced last
+    <store>/writer.lock              held by the one writer; dies with its process
+    <store>/generations/000017/      generation.json, manifest.json, chroma/, keywords/, pin
+    <store>/generations/.building-*  a writer's unfinished work; swept by the next writer
+
+A reader holds a shared lock on ``pin`` while it has the generation open. The collector needs that lock exclusively, so
+a generation in use is never removed; both locks die with their process, so nothing is left to clean up by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
+from rag_mcp.stores.files import fsync_folder, fsync_tree, read_json, remove_tree, write_json
+
+__all__ = [
+    "FORMAT_VERSION",
+    "KEPT_GENERATIONS",
+    "Generation",
+    "GenerationInfo",
+    "GenerationStore",
+    "resolve_store",
+]
+
+FORMAT_VERSION = 1
+KEPT_GENERATIONS = 2
+DEFAULT_COLLECTION = "corpus"
+
+
+def resolve_store(db_path: Path, collection: str = DEFAULT_COLLECTION) -> Path:
+    """Where this package keeps its store for ``db_path``.
+
+    A folder that holds a Chroma database of another program is never touched: the store then lies beside it, under the
+    same name plus ``.rag_mcp``. A collection other than the default is a store of its own below the folder.
+    """
+    root = db_path
+    if is_foreign_chroma(db_path):
+        root = db_path.with_name(f"{db_path.name}.rag_mcp")
+    return root if collection == DEFAULT_COLLECTION else root / "collections" / collection
+
+
+def is_foreign_chroma(folder: Path) -> bool:
+    """True for a folder with a bare Chroma database, such as a Chroma-only retrieval server makes."""
+    return (folder / "chroma.sqlite3").is_file() and not (folder / "generations").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationInfo:
+    """What generation.json says. ``checksums`` covers every file but the one Chroma rewrites when it is opened."""
+
+    number: int
+    parent: int | None
+    created_at: str
+    identity: Mapping[str, object]
+    counts: Mapping[str, int]
+    files: int
+    ids_digest: str
+    checksums: Mapping[str, list[object]]
+    vector_slots: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, object] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+@dataclass(slots=True)
+class Generation:
+    """One complete generation on disk, pinned while this object is open."""
+
+    folder: Path
+    info: GenerationInfo
+    _pin: int | None
+
+    @property
+    def number(self) -> int:
+        return self.info.number
+
+    @property
+    def manifest_path(self) -> Path:
+        return self.folder / "manifest.json"
+
+    @property
+    def chroma_path(self) -> Path:
+        return self.folder / "chroma"
+
+    @property
+    def keywords_path(self) -> Path:
+        return self.folder / "keywords"
+
+    def close(self) -> None:
+        """Let the collector have it; safe to call twice."""
+        if self._pin is not None:
+            descriptor, self._pin = self._pin, None
+            os.close(descriptor)
+
+
+class GenerationStore:
+    """The folder of generations: pin one, stage and publish the next, collect what nobody needs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "generations"
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def marker(self) -> tuple[int, ...] | None:
+        """Cheap value that changes with every publication (one stat); None when there is no store."""
+        try:
+            status = os.stat(self.root / "CURRENT")
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def numbers(self) -> list[int]:
+        """Numbers of all published generations, ascending."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"The store can't be read ({error.strerror}). Check the folder's permissions.") from error
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def current(self) -> int | None:
+        """The live generation. A torn or missing CURRENT falls back to the newest complete generation."""
+        with contextlib.suppress(OSError, ValueError):
+            number = int((self.root / "CURRENT").read_text(encoding="ascii"))
+            if (self.path(number) / "generation.json").is_file():
+                return number
+        for number in reversed(self.numbers()):
+            with contextlib.suppress(StoreDamaged):
+                self.info(number)
+                return number
+        return None
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}"
+
+    def info(self, number: int) -> GenerationInfo:
+        """Read generation.json. Raises StoreDamaged (missing, torn, incomplete) or StoreTooNew."""
+        try:
+            raw = read_json(self.path(number) / "generation.json")
+            if not isinstance(raw, dict):
+                raise TypeError("not an object")
+            version = int(raw.get("format", 0))
+            if version <= FORMAT_VERSION:
+                return GenerationInfo(**raw)
+        except (OSError, ValueError, TypeError) as error:
+            raise StoreDamaged(f"Generation {number} is damaged: generation.json can't be read.") from error
+        raise StoreTooNew(
+            f"The store was written in format {version}; this version reads up to {FORMAT_VERSION}. "
+            "Upgrade rag_mcp, or ingest into another folder."
+        )
+
+    def open(self, number: int | None = None) -> Generation:
+        """Pin and return a generation (default: the live one).
+
+        Raises StoreEmpty when there is none, StoreDamaged when it can't be read.
+        """
+        for _ in range(100):
+            wanted = self.current() if number is None else number
+            if wanted is None:
+                raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+            try:
+                pin = _pin_shared(self.path(wanted) / "pin")
+            except FileNotFoundError:
+                if number is not None or (self.path(wanted) / "generation.json").is_file():
+                    raise StoreDamaged(f"Generation {wanted} is missing or has no pin file.") from None
+                continue  # collected between reading CURRENT and pinning: CURRENT names another one by now
+            if pin is None:
+                continue
+            try:
+                return Generation(self.path(wanted), self.info(wanted), pin)
+            except BaseException:
+                os.close(pin)
+                raise
+        raise StoreError("The store changes too quickly to be opened; try again.")
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writer_lock(self) -> Iterator[None]:
+        """Hold the writer lock. Raises StoreLocked at once when another run has it, StoreReadOnly if it can't be made."""
+        from filelock import FileLock, Timeout
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.root / "writer.lock")
+            lock.acquire(blocking=False)
+        except Timeout:
+            holder = self.lock_holder()
+            raise StoreLocked(
+                "Another ingest holds the lock of this store" + (f" (process {holder})." if holder else ".")
+            ) from None
+        except OSError as error:
+            raise StoreReadOnly(f"The store folder can't be written ({error.strerror}): {self.root}") from error
+        try:
+            with contextlib.suppress(OSError):
+                (self.root / "writer.pid").write_text(str(os.getpid()), encoding="ascii")
+            yield
+        finally:
+            lock.release()
+
+    def lock_holder(self) -> int | None:
+        """Process id of the last writer, for messages; says nothing about whether the lock is held."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.root / "writer.pid").read_text(encoding="ascii"))
+        return None
+
+    def stage(self) -> Path:
+        """A fresh folder to build the next generation in; the caller holds the writer lock."""
+        self.sweep()
+        folder = self.folder / f".building-{os.getpid()}"
+        folder.mkdir()
+        return folder
+
+    def sweep(self) -> None:
+        """Remove what killed writers left behind; the caller holds the writer lock."""
+        for entry in self.folder.iterdir():
+            if entry.name.startswith((".building-", ".trash-")):
+                remove_tree(entry)
+
+    def next_number(self) -> int:
+        return max([0, *self.numbers(), self.current() or 0]) + 1
+
+    def seal(self, staging: Path, info: GenerationInfo) -> None:
+        """Complete ``staging``: pin file, generation.json, everything synced."""
+        (staging / "pin").touch()
+        write_json(staging / "generation.json", asdict(info))
+        fsync_tree(staging)
+
+    def publish(self, staging: Path, number: int) -> None:
+        """Make a sealed folder the live generation."""
+        os.rename(staging, self.path(number))
+        fsync_folder(self.folder)
+        self.point_to(number)
+
+    def point_to(self, number: int) -> None:
+        """Swap CURRENT, atomically and durably."""
+        temporary = self.root / ".CURRENT.tmp"
+        with open(temporary, "w", encoding="ascii") as stream:
+            stream.write(f"{number}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, self.root / "CURRENT")
+        fsync_folder(self.root)
+
+    def collect(self, *, keep: int = KEPT_GENERATIONS) -> list[int]:
+        """Remove generations that are neither live, nor among the newest ``keep``, nor pinned; return their numbers."""
+        live = self.current()
+        numbers = self.numbers()
+        kept = set(numbers[-keep:]) | {live}
+        return [number for number in numbers if number not in kept and self._remove(number)]
+
+    def _remove(self, number: int) -> bool:
+        folder = self.path(number)
+        trash = self.folder / f".trash-{number:06d}"
+        with _exclusive(folder / "pin") as free:
+            if not free:
+                return False
+            try:
+                os.rename(folder, trash)
+            except OSError:  # Windows: a reader has a file of it open; the next run tries again
+                return False
+        remove_tree(trash)
+        return True
+
+
+def _pin_shared(path: Path) -> int | None:
+    """Descriptor that holds a shared lock on ``path``; None when the file is being collected right now."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    if sys.platform == "win32":
+        return descriptor  # the open handle itself keeps Windows from renaming or deleting the folder
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+            return descriptor
+    except FileNotFoundError:
+        pass
+    except BlockingIOError:
+        pass
+    except OSError:
+        # A file system without locks (some network mounts): read without a pin rather than not at all.
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[bool]:
+    """Yield whether nobody has ``path`` pinned, holding it exclusively meanwhile."""
+    if sys.platform == "win32":
+        yield True
+        return
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
