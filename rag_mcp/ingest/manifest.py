@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rag_mcp.errors import StoreDamaged
-from rag_mcp.models import Chunk, DocClass, Skipped, SourceClass
+from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.files import read_json, write_json
 
 __all__ = [
@@ -66,12 +66,15 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived."""
+    """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived.
+
+    ``rejected`` maps a file left out for its content to (digest of that content, reason), so that it is not read again.
+    """
 
     identity: Mapping[str, object]
     derivation: Mapping[str, object]
     files: Mapping[str, FileEntry]
-    skipped: tuple[Skipped, ...] = ()
+    rejected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def ids(self) -> dict[SourceClass, set[str]]:
         """Ids that both indexes must hold, by class."""
@@ -79,6 +82,13 @@ class Manifest:
         for entry in self.files.values():
             found.setdefault(entry.source_class, set()).update(row[0] for row in entry.rows if row[4])
         return {source_class: ids for source_class, ids in found.items() if ids}
+
+    def records(self) -> dict[SourceClass, dict[str, str]]:
+        """{class: {id: digest}} of the stored records."""
+        found: dict[SourceClass, dict[str, str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, {}).update((row[0], row[4]) for row in entry.rows if row[4])
+        return found
 
     def text_keys(self) -> set[str]:
         return {row[1] for entry in self.files.values() for row in entry.rows}
@@ -124,7 +134,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     value = {
         "identity": dict(manifest.identity),
         "derivation": dict(manifest.derivation),
-        "skipped": [[item.source, item.reason] for item in manifest.skipped],
+        "rejected": {source: list(reason) for source, reason in sorted(manifest.rejected.items())},
         "files": files,
     }
     write_json(path, value)
@@ -140,27 +150,13 @@ def read_manifest(path: Path) -> Manifest:
             identity=raw["identity"],
             derivation=raw["derivation"],
             files={source: _entry(values) for source, values in raw["files"].items()},
-            skipped=tuple(Skipped(*item) for item in raw["skipped"]),
+            rejected={source: (row[0], row[1]) for source, row in raw["rejected"].items()},
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreDamaged("The manifest of this generation is damaged. Run: rag-mcp doctor --fix") from error
 
 
-def _entry(values: list[object]) -> FileEntry:
+def _entry(values: list[Any]) -> FileEntry:
     sha256, source_class, project, doc_class, title, series, day, rows = values
-    return (
-        FileEntry(  # rows stay as parsed: turning hundreds of thousands into objects would cost more than reading them
-            sha256,  # type: ignore[arg-type]
-            SourceClass(source_class),
-            project,  # type: ignore[arg-type]
-            DocClass(doc_class),
-            title,  # type: ignore[arg-type]
-            series,  # type: ignore[arg-type]
-            day,  # type: ignore[arg-type]
-            rows,  # type: ignore[arg-type]
-        )
-    )
-
-
-def with_files(manifest: Manifest, files: Mapping[str, FileEntry], skipped: Iterable[Skipped]) -> Manifest:
-    return replace(manifest, files=files, skipped=tuple(skipped))
+    # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
+    return FileEntry(sha256, SourceClass(source_class), project, DocClass(doc_class), title, series, day, rows)

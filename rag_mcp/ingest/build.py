@@ -1,0 +1,213 @@
+"""Build the next generation from the live one and a delta, check it, and publish it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_mcp.errors import StoreDamaged
+from rag_mcp.ingest.manifest import Manifest, write_manifest
+from rag_mcp.ingest.options import Progress, Step
+from rag_mcp.ingest.plan import Delta
+from rag_mcp.ingest.verify import changed_files, verify_indexes
+from rag_mcp.models import Chunk, SourceClass
+from rag_mcp.stores.cache import EmbeddingCache
+from rag_mcp.stores.files import digest_tree, remove_tree
+from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
+from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, ChromaWriter, check_database
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Vectors
+
+__all__ = ["BuildJob", "build_generation"]
+
+# HNSW never reclaims the slot of a deleted row, so a class whose slots outgrow its rows is built anew from known
+# vectors. The constant keeps small classes from being rebuilt for every edit.
+SLOT_RATIO = 1.25
+SLOT_SLACK = 64
+_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class BuildJob:
+    """``live`` is the generation to start from (None: from nothing); ``chunks`` has every added or updated record."""
+
+    store: GenerationStore
+    live: Generation | None
+    parent: int | None
+    manifest: Manifest
+    chunks: Mapping[str, Chunk]
+    delta: Delta
+    cache: EmbeddingCache
+    dimension: int
+    created_at: str
+    notes: Mapping[str, object]
+    progress: Progress
+    on_step: Callable[[Step], None]
+
+
+def build_generation(job: BuildJob) -> int:
+    """Return the number of the generation published.
+
+    Raises StoreDamaged when the live generation or the result fails its check; nothing is published then.
+    """
+    number = job.store.next_number()
+    staging = job.store.stage()
+    try:
+        job.on_step(Step.STAGED)
+        slots = _write_vectors(job, staging / "chroma")
+        job.on_step(Step.VECTORS_WRITTEN)
+        _write_keywords(job, staging / "keywords")
+        job.on_step(Step.KEYWORDS_WRITTEN)
+        write_manifest(staging / "manifest.json", job.manifest)
+        job.on_step(Step.MANIFEST_WRITTEN)
+        problems = verify_indexes(staging, job.manifest)
+        if problems:
+            raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
+        job.on_step(Step.VERIFIED)
+        job.store.seal(staging, _info(job, staging, number, slots))
+        job.on_step(Step.SEALED)
+        job.store.publish(staging, number)
+    except BaseException:
+        remove_tree(staging)
+        raise
+    job.on_step(Step.PUBLISHED)
+    return number
+
+
+def _info(job: BuildJob, staging: Path, number: int, slots: Mapping[str, int]) -> GenerationInfo:
+    return GenerationInfo(
+        number=number,
+        parent=job.parent,
+        created_at=job.created_at,
+        identity=job.manifest.identity,
+        counts=job.manifest.counts(),
+        files=len(job.manifest.files),
+        ids_digest=job.manifest.ids_digest(),
+        checksums=digest_tree(staging, leave_out=REWRITTEN_ON_OPEN),
+        vector_slots=slots,
+        notes=job.notes,
+    )
+
+
+# --- vectors ---------------------------------------------------------------------------------------------------------
+
+
+def _write_vectors(job: BuildJob, folder: Path) -> dict[str, int]:
+    """Write the vector index; return the HNSW slots each class now takes."""
+    live = job.live
+    if live is None:
+        folder.mkdir()
+        return _fill(job, folder, None)
+    damaged = changed_files(live.folder, live.info, below="chroma/")
+    if damaged:
+        raise StoreDamaged("The live vector index has changed on disk: " + ", ".join(damaged))
+    check_database(live.chroma_path)
+    slots = {c.value: live.info.vector_slots.get(c.value, 0) + len(ids) for c, ids in job.delta.added.items()}
+    slots = {**live.info.vector_slots, **slots}
+    counts = job.manifest.counts()
+    if any(slots[name] > counts.get(name, 0) * SLOT_RATIO + SLOT_SLACK for name in slots):
+        return _compact(job, live, folder)
+    shutil.copytree(live.chroma_path, folder)
+    writer = ChromaWriter(folder)
+    try:
+        for source_class, ids in job.delta.deleted.items():
+            writer.delete(source_class, ids)
+        for source_class, added in job.delta.added.items():
+            _add(job, writer, source_class, _keyed(job, added), None)
+    finally:
+        writer.close()
+    return {name: count for name, count in slots.items() if name in counts}
+
+
+def _compact(job: BuildJob, live: Generation, folder: Path) -> dict[str, int]:
+    """Build from known vectors: the cache's, else those of the live index."""
+    copy = folder.with_name("chroma-live")  # opening a folder writes to it, and the live one belongs to its readers
+    shutil.copytree(live.chroma_path, copy)
+    reader = ChromaReader(copy)
+    try:
+        folder.mkdir()
+        return _fill(job, folder, reader)
+    finally:
+        reader.close()
+        remove_tree(copy)
+
+
+def _fill(job: BuildJob, folder: Path, source: ChromaReader | None) -> dict[str, int]:
+    writer = ChromaWriter(folder)
+    try:
+        keyed: dict[SourceClass, list[tuple[str, str]]] = {}
+        for entry in job.manifest.files.values():
+            rows = [(row[0], row[1]) for row in entry.rows if row[4]]
+            keyed.setdefault(entry.source_class, []).extend(rows)
+        for source_class, rows in sorted(keyed.items()):
+            _add(job, writer, source_class, rows, source)
+    finally:
+        writer.close()
+    return {source_class.value: len(rows) for source_class, rows in keyed.items() if rows}
+
+
+def _keyed(job: BuildJob, ids: frozenset[str]) -> list[tuple[str, str]]:
+    return [(i, job.chunks[i].text_key) for i in sorted(ids)]
+
+
+def _add(
+    job: BuildJob,
+    writer: ChromaWriter,
+    source_class: SourceClass,
+    rows: Sequence[tuple[str, str]],
+    source: ChromaReader | None,
+) -> None:
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        ids, vectors = _vectors_for(job, source_class, part, source)
+        writer.upsert(source_class, ids, vectors)
+        job.progress("write", start + len(part), len(rows))
+
+
+def _vectors_for(
+    job: BuildJob, source_class: SourceClass, rows: Sequence[tuple[str, str]], source: ChromaReader | None
+) -> tuple[list[str], Vectors]:
+    import numpy as np
+
+    cached = job.cache.get(list(dict.fromkeys(key for _, key in rows)))
+    lost = [i for i, key in rows if key not in cached]
+    stored: dict[str, Vectors] = {}
+    if lost and source is not None:
+        stored = dict(zip(*source.vectors(source_class, lost), strict=True))
+    if len(stored) < len(lost):
+        raise StoreDamaged(f"{len(lost) - len(stored)} vectors are in neither the embedding cache nor the live index.")
+    matrix = np.stack([cached[key] if key in cached else stored[i] for i, key in rows]).astype(np.float32)
+    return [i for i, _ in rows], matrix
+
+
+# --- keywords --------------------------------------------------------------------------------------------------------
+
+
+def _write_keywords(job: BuildJob, folder: Path) -> None:
+    from rag_mcp.stores.keywords import TantivyWriter, clone_index
+
+    if job.live is not None:
+        damaged = changed_files(job.live.folder, job.live.info, below="keywords/")
+        if damaged:
+            raise StoreDamaged("The live keyword index has changed on disk: " + ", ".join(damaged))
+        clone_index(job.live.keywords_path, folder)
+    else:
+        folder.mkdir()
+    writer = TantivyWriter(folder)
+    try:
+        for source_class, ids in (*job.delta.deleted.items(), *job.delta.updated.items()):
+            writer.delete(source_class, ids)
+        writer.add(_written(job))
+        writer.commit()
+    finally:
+        writer.close()
+
+
+def _written(job: BuildJob) -> Iterator[Chunk]:
+    for part in (job.delta.added, job.delta.updated):
+        for ids in part.values():
+            yield from (job.chunks[i] for i in sorted(ids))

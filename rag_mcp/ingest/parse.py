@@ -1,0 +1,107 @@
+"""One file's text -> its passages and metadata, or the reason it is left out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from rag_mcp.errors import CorpusError
+from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
+from rag_mcp.ingest.decode import shorten_data_uris
+from rag_mcp.ingest.docclass import classify_doc
+from rag_mcp.ingest.frontmatter import parse_front_matter
+from rag_mcp.models import DocClass, Passage, SourceClass
+
+__all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
+
+
+class Rejected(CorpusError):
+    """The file is left out for what it holds; the message is the reason and quotes no content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPassage:
+    passage: Passage
+    embedded: str
+    text_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A file ready to be turned into chunks."""
+
+    path: str
+    sha256: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    title: str
+    aliases: tuple[str, ...]
+    tags: tuple[str, ...]
+    date: str | None
+    language: str
+    passages: tuple[ParsedPassage, ...]
+
+
+def text_key(embedded: str) -> str:
+    """Name of an embedded text: equal keys share one vector."""
+    return hashlib.sha256(embedded.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Turns decoded text into a ParsedFile with one set of rules."""
+
+    count: Callable[[str], int]
+    limits: ChunkLimits
+    handoff_dirs: Sequence[str]
+    handoff_basenames: Sequence[str]
+    find_secrets: Callable[[str, str], Sequence[str]]
+    detect_language: Callable[[str], str]
+
+    def read(self, path: str, text: str, sha256: str, *, source_class: SourceClass, project: str | None) -> ParsedFile:
+        """Raises Rejected when the file must be left out."""
+        found = self.find_secrets(path, text)
+        if found:
+            raise Rejected("possible secret: " + "; ".join(found))
+        prepared = shorten_data_uris(text)
+        front = parse_front_matter(prepared)
+        if front.access is not None:
+            raise Rejected(_access_reason(front.access))
+        heading_title = front.title or first_heading(prepared, front.body_start)
+        passages = chunk_text(
+            prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
+        )
+        return ParsedFile(
+            path=path,
+            sha256=sha256,
+            source_class=source_class,
+            project=project,
+            doc_class=classify_doc(
+                path,
+                type_=front.type,
+                tags=front.tags,
+                mirror_dirs=self.handoff_dirs,
+                mirror_basenames=self.handoff_basenames,
+            ),
+            # A file name is a title to show, not one to embed: renaming a file must not change any vector.
+            title=heading_title or PurePosixPath(path).stem,
+            aliases=front.aliases,
+            tags=front.tags,
+            date=front.date,
+            language=self.detect_language(prepared[front.body_start :]),
+            passages=tuple(_parsed(passage, heading_title) for passage in passages),
+        )
+
+
+def _access_reason(access: str) -> str:
+    if access.strip().casefold() == "none":
+        return "front matter says access: none"
+    return "front matter has an unknown access value; only 'none' is known, so the file is left out"
+
+
+def _parsed(passage: Passage, title: str | None) -> ParsedPassage:
+    embedded = embedded_text(title, passage.heading_path, passage.shown)
+    return ParsedPassage(passage, embedded, text_key(embedded))

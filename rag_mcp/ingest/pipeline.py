@@ -1,0 +1,524 @@
+"""One ingest run: walk, read, plan, embed what is new, build the next generation, verify, publish."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_mcp.config import Config
+from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
+from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty
+from rag_mcp.ingest.build import BuildJob, build_generation
+from rag_mcp.ingest.corpus import CorpusFile, CorpusListing, FileChanging, read_file, walk_corpus
+from rag_mcp.ingest.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
+from rag_mcp.ingest.options import IngestOptions, Progress, Step
+from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files
+from rag_mcp.ingest.snapshots import group_series
+from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
+from rag_mcp.models import IngestSummary, Skipped, SourceClass
+from rag_mcp.policy import Policy, classify, load_policy
+from rag_mcp.stores.generations import Generation, GenerationStore, resolve_store
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Embedder
+    from rag_mcp.ingest.parse import ParsedFile, Reader
+    from rag_mcp.ingest.records import Records
+
+__all__ = ["run_ingest"]
+
+_EMBED_SLICE = 256
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    return None
+
+
+def _no_step(step: Step) -> None:
+    return None
+
+
+def run_ingest(
+    config: Config,
+    options: IngestOptions,
+    *,
+    progress: Progress = _silent,
+    on_step: Callable[[Step], None] = _no_step,
+) -> IngestSummary:
+    """Bring the store in step with the corpus folder and publish a new generation if anything changed.
+
+    A run with nothing to do loads neither a model nor an index. Raises CorpusError, StoreLocked, StoreReadOnly,
+    StoreTooNew, EmbedderError or PolicyError; the store is then what it was.
+    """
+    root = _corpus_root(config)
+    policy = load_policy(config.policy_path)
+    store = GenerationStore(resolve_store(config.store_path, config.collection))
+    with store.writer_lock():
+        on_step(Step.LOCKED)
+        return _Run(config, options, root, policy, store, progress, on_step).execute()
+
+
+def _corpus_root(config: Config) -> Path:
+    if config.corpus_root is None:
+        raise CorpusError("No corpus folder: name it on the command line, or set RAG_MCP_CORPUS_ROOT.")
+    if not config.corpus_root.exists():
+        raise CorpusError(f"The corpus folder does not exist: {config.corpus_root}")
+    if not config.corpus_root.is_dir():
+        raise CorpusError(f"The corpus is not a folder: {config.corpus_root}")
+    return config.corpus_root.resolve()
+
+
+@dataclass(slots=True)
+class _Content:
+    """What reading the planned files gave."""
+
+    unchanged: dict[str, FileEntry] = field(default_factory=dict)
+    parsed: dict[str, ParsedFile] = field(default_factory=dict)
+    rejected: dict[str, tuple[str, str]] = field(default_factory=dict)
+    kept: dict[str, FileEntry] = field(default_factory=dict)
+    unreadable: list[Skipped] = field(default_factory=list)
+
+
+@dataclass
+class _Run:
+    config: Config
+    options: IngestOptions
+    root: Path
+    policy: Policy
+    store: GenerationStore
+    progress: Progress
+    on_step: Callable[[Step], None]
+
+    def execute(self) -> IngestSummary:
+        started = time.monotonic()
+        self.started_ns = time.time_ns()
+        self.stats = read_stat_cache(self.store.root / "stat-cache.json", str(self.root))
+        known_before = dict(self.stats.models)
+        self.identity = embedder_identity(self.config, known=self.stats.models)
+        self.rebuilt_because: str | None = None
+        with contextlib.ExitStack() as stack:
+            live = self._open_live(stack)
+            old = self._old_manifest(live)
+            listing = walk_corpus(
+                self.root,
+                policy=self.policy,
+                exclude=self.options.exclude,
+                max_bytes=self.options.max_file_bytes,
+                store_path=self.store.root,
+            )
+            self.files = {file.path: file for file in listing.files}
+            self.on_step(Step.WALKED)
+            plan = self._plan(listing, old)
+            content = self._read(plan, old)
+            manifest, records = self._next_manifest(plan, content, old, live)
+            delta = diff_chunks(old.records() if old is not None else {}, manifest.records())
+            self.on_step(Step.PLANNED)
+            changed = old is None or not delta.empty or _entries_differ(old, manifest)
+            published = None
+            if changed and not self.options.dry_run:
+                published = self._publish(manifest, records, delta, old, live)
+            self._remember(content, listing, models_changed=known_before != dict(self.stats.models))
+            summary = self._summary(listing, plan, content, old, manifest, records, delta, published, live)
+        if not self.options.dry_run:
+            self._collect()
+        return replace(summary, elapsed_s=round(time.monotonic() - started, 3))
+
+    # --- what was there ----------------------------------------------------------------------------------------------
+
+    def _open_live(self, stack: contextlib.ExitStack) -> Generation | None:
+        try:
+            live = self.store.open()
+        except StoreEmpty:
+            return None
+        except StoreDamaged as error:
+            self.rebuilt_because = str(error)
+            return None
+        stack.callback(live.close)
+        return live
+
+    def _old_manifest(self, live: Generation | None) -> Manifest | None:
+        """The manifest to build on; None, with the reason kept for the report, when everything must be built anew."""
+        if live is None:
+            return None
+        if self.options.full or self.options.clean or self.options.re_embed:
+            self.rebuilt_because = "asked for"
+            return None
+        if dict(live.info.identity) != self._identity():
+            self.rebuilt_because = "another embedder, chunker or index format"
+            return None
+        try:
+            return read_manifest(live.manifest_path)
+        except StoreDamaged as error:
+            self.rebuilt_because = str(error)
+            return None
+
+    def _identity(self) -> dict[str, object]:
+        from rag_mcp.ingest.chunking import CHUNKER_VERSION
+        from rag_mcp.stores.formats import INDEX_FORMATS
+
+        return {
+            "embedder": self.identity.fingerprint,
+            "embedder_name": self.identity.name,
+            "dimension": self.identity.dimension,
+            "chunker": [CHUNKER_VERSION, *_limit_values(self.identity)],
+            "indexes": dict(INDEX_FORMATS),
+        }
+
+    def _derivation(self) -> dict[str, object]:
+        return {
+            "metadata": METADATA_VERSION,
+            "snapshot_dedupe": self.options.snapshot_dedupe,
+            "handoff_dirs": list(self.options.handoff_dirs),
+            "handoff_basenames": list(self.options.handoff_basenames),
+            "guard": self.policy.guard_digest,
+        }
+
+    # --- what is there now -------------------------------------------------------------------------------------------
+
+    def _plan(self, listing: CorpusListing, old: Manifest | None) -> FilePlan:
+        known_files = len(old.files) if old is not None else 0
+        unreadable = [path for path in listing.unreadable if path]
+        below = sum(is_below(path, unreadable) for path in (old.files if old is not None else ()))
+        check_shrink(known_files, len(listing.files) + below, allow=self.options.allow_shrink)
+        trust = old is not None and dict(old.derivation) == self._derivation() and not self.options.rehash
+        placed = []
+        for file in listing.files:
+            place = classify(self.policy, file.path)
+            sha = self.stats.known(file.path, _status(file)) if trust else None
+            placed.append(Placed(file.path, place.source_class, place.project, sha))
+        self.placed = {file.path: file for file in placed}
+        return plan_files(placed, listing.unreadable, old, trust=trust)
+
+    def _read(self, plan: FilePlan, old: Manifest | None) -> _Content:
+        content = _Content(unchanged=dict(plan.unchanged), kept=dict(plan.kept))
+        if old is not None:
+            content.rejected = {path: old.rejected[path] for path in plan.still_rejected}
+        same_rules = old is not None and dict(old.derivation) == self._derivation()
+        for done, path in enumerate(plan.read):
+            entry = old.files.get(path) if old is not None else None
+            self._read_one(path, entry, content, same_rules)
+            self.progress("read", done + 1, len(plan.read))
+        return content
+
+    def _read_one(self, path: str, entry: FileEntry | None, content: _Content, same_rules: bool) -> None:
+        from rag_mcp.ingest.decode import Undecodable, decode, raw_digest, text_digest
+        from rag_mcp.ingest.parse import Rejected
+
+        file = self.files[path]
+        try:
+            raw = read_file(self.root, file, max_bytes=self.options.max_file_bytes)
+        except FileNotFoundError:
+            return
+        except (OSError, FileChanging) as error:
+            content.unreadable.append(Skipped(path, _unreadable_reason(error)))
+            if entry is not None:
+                content.kept[path] = entry
+            return
+        try:
+            sha = raw_digest(raw)
+            text = decode(raw)
+            sha = text_digest(text)
+            if same_rules and entry is not None and entry.sha256 == sha and _same_place(entry, self.placed[path]):
+                content.unchanged[path] = entry
+            else:
+                content.parsed[path] = self._parse(path, text, sha)
+        except (Undecodable, Rejected) as error:
+            content.rejected[path] = (sha, str(error))
+        self._note(file, sha)
+
+    def _parse(self, path: str, text: str, sha: str) -> ParsedFile:
+        place = self.placed[path]
+        return self.reader.read(path, text, sha, source_class=place.source_class, project=place.project)
+
+    def _note(self, file: CorpusFile, sha: str) -> None:
+        self.stats.entries[file.path] = (_status(file), sha)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        embedder = open_embedder(self.config)
+        if embedder.fingerprint != self.identity.fingerprint:
+            raise EmbedderError("The model's files changed while the run was under way. Run again.")
+        return embedder
+
+    @cached_property
+    def reader(self) -> Reader:
+        from rag_mcp.ingest.parse import Reader
+        from rag_mcp.stores.analysis import detect_language
+
+        return Reader(
+            count=self.embedder.count_tokens,
+            limits=chunk_limits(self.identity),
+            handoff_dirs=self.options.handoff_dirs,
+            handoff_basenames=self.options.handoff_basenames,
+            find_secrets=self._find_secrets,
+            detect_language=detect_language,
+        )
+
+    def _find_secrets(self, path: str, text: str) -> list[str]:
+        from rag_mcp.ingest.guard import find_secrets
+
+        findings = find_secrets(text, path=path, allow=self.policy.allow_list)
+        return [f"{finding.kind} (line {finding.line})" for finding in findings[:5]]
+
+    # --- what the next generation holds ------------------------------------------------------------------------------
+
+    def _next_manifest(
+        self, plan: FilePlan, content: _Content, old: Manifest | None, live: Generation | None
+    ) -> tuple[Manifest, Records]:
+        from rag_mcp.ingest.records import Records, assemble
+
+        series = self._series(content, old)
+        self._complete_series(series, content, old, live)
+        entries = {**content.unchanged, **content.kept}
+        records = Records()
+        if content.parsed:
+            records = assemble(content.parsed, series)
+            entries.update(records.entries)
+        manifest = Manifest(
+            identity=self._identity(),
+            derivation=self._derivation(),
+            files=dict(sorted(entries.items())),
+            rejected=content.rejected,
+        )
+        return manifest, records
+
+    def _series(self, content: _Content, old: Manifest | None) -> dict[str, list[str]]:
+        """Series that must be looked at again, with all their members: any member is new, changed or gone."""
+        if not self.options.snapshot_dedupe:
+            return {}
+        classes: dict[str, SourceClass] = {path: file.source_class for path, file in content.parsed.items()}
+        for path, entry in [*content.unchanged.items(), *content.kept.items()]:
+            classes[path] = entry.source_class
+        groups = group_series(classes.items())
+        before: dict[str, set[str]] = {}
+        for path, entry in (old.files if old is not None else {}).items():
+            if entry.series is not None:
+                before.setdefault(entry.series, set()).add(path)
+        touched = {
+            key: members
+            for key, members in groups.items()
+            if set(members) != before.get(key, set()) or any(path in content.parsed for path in members)
+        }
+        # A series that is none any more: what is left of it must be read again to stand alone.
+        self.dissolved = {
+            path
+            for key, members in before.items()
+            if key not in groups
+            for path in members
+            if path in content.unchanged or path in content.kept
+        }
+        return touched
+
+    def _complete_series(
+        self, series: Mapping[str, Sequence[str]], content: _Content, old: Manifest | None, live: Generation | None
+    ) -> None:
+        """Read the unchanged members of ``series`` too: which of them owns a passage may have changed."""
+        wanted = {path for members in series.values() for path in members} | getattr(self, "dissolved", set())
+        for path in sorted(wanted - content.parsed.keys()):
+            entry = content.unchanged.pop(path, None) or content.kept.pop(path)
+            parsed = self._reread(path, entry)
+            if parsed is None:
+                parsed = self._restore(path, entry, live)
+            content.parsed[path] = parsed
+
+    def _reread(self, path: str, entry: FileEntry) -> ParsedFile | None:
+        from rag_mcp.ingest.decode import Undecodable, decode, text_digest
+        from rag_mcp.ingest.parse import Rejected
+
+        if path not in self.files:
+            return None
+        try:
+            text = decode(read_file(self.root, self.files[path], max_bytes=self.options.max_file_bytes))
+            sha = text_digest(text)
+            return self._parse(path, text, sha) if sha == entry.sha256 else None
+        except (OSError, FileChanging, Undecodable, Rejected):
+            return None
+
+    def _restore(self, path: str, entry: FileEntry, live: Generation | None) -> ParsedFile:
+        """The file as it was last indexed, from the index itself: it can't be read now."""
+        from rag_mcp.ingest.restore import restore_file
+
+        if live is None:
+            raise StoreDamaged(f"{path} can't be read, and no index holds its last state.")
+        return restore_file(path, entry, live.keywords_path)
+
+    # --- build and publish -------------------------------------------------------------------------------------------
+
+    def _publish(
+        self, manifest: Manifest, records: Records, delta: Delta, old: Manifest | None, live: Generation | None
+    ) -> int:
+        from rag_mcp.stores.cache import EmbeddingCache
+
+        cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
+        try:
+            self.embedded_count = self._embed(records, delta, cache)
+            self.on_step(Step.EMBEDDED)
+            number = build_generation(
+                BuildJob(
+                    store=self.store,
+                    live=live if old is not None else None,
+                    parent=live.number if live is not None else None,
+                    manifest=manifest,
+                    chunks=records.chunks,
+                    delta=delta,
+                    cache=cache,
+                    dimension=self.identity.dimension,
+                    created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    notes={"embedder_name": self.identity.name},
+                    progress=self.progress,
+                    on_step=self.on_step,
+                )
+            )
+            self.cache_to_trim = True
+            return number
+        finally:
+            cache.close()
+
+    def _embed(self, records: Records, delta: Delta, cache: object) -> int:
+        from rag_mcp.stores.cache import EmbeddingCache
+
+        assert isinstance(cache, EmbeddingCache)
+        needed = {records.chunks[i].text_key: None for ids in delta.added.values() for i in ids if i in records.chunks}
+        present = set() if self.options.re_embed else cache.known(list(needed))
+        missing = [key for key in needed if key not in present]
+        for start in range(0, len(missing), _EMBED_SLICE):
+            self.on_step(Step.EMBEDDING)
+            keys = missing[start : start + _EMBED_SLICE]
+            done = start
+
+            def keep(offset: int, rows: object, keys: Sequence[str] = keys, done: int = done) -> None:
+                count = len(rows)  # type: ignore[arg-type]  # a numpy array
+                cache.put(keys[offset : offset + count], rows)  # type: ignore[arg-type]
+                self.progress("embed", done + offset + count, len(missing))
+
+            self.embedder.embed_documents([records.embedded[key] for key in keys], on_batch=keep)
+        return len(missing)
+
+    def _collect(self) -> None:
+        self.store.collect(keep=1 if self.options.clean else 2)
+        self.on_step(Step.COLLECTED)
+        if getattr(self, "cache_to_trim", False):
+            self._trim_cache()
+
+    def _trim_cache(self) -> None:
+        """Drop cached vectors that no kept generation uses."""
+        from rag_mcp.stores.cache import EmbeddingCache
+
+        keep: dict[str, set[str]] = {}
+        for number in self.store.numbers():
+            try:
+                manifest = read_manifest(self.store.path(number) / "manifest.json")
+            except StoreDamaged:
+                return  # what it uses is unknown: keep everything
+            keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())
+        cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
+        try:
+            cache.trim(keep)
+        finally:
+            cache.close()
+
+    def _remember(self, content: _Content, listing: CorpusListing, *, models_changed: bool) -> None:
+        present = {path: entry for path, entry in self.stats.entries.items() if path in self.files}
+        settled = all(
+            self.stats.known(path, _status(file)) is not None for path, file in self.files.items() if path in present
+        )
+        if self.options.dry_run or (settled and len(present) == len(self.stats.entries) and not models_changed):
+            return
+        cache = StatCache(str(self.root), self.started_ns, present, self.stats.models)
+        write_stat_cache(self.store.root / "stat-cache.json", cache)
+
+    def _summary(
+        self,
+        listing: CorpusListing,
+        plan: FilePlan,
+        content: _Content,
+        old: Manifest | None,
+        manifest: Manifest,
+        records: Records,
+        delta: Delta,
+        published: int | None,
+        live: Generation | None,
+    ) -> IngestSummary:
+        skipped = (
+            *listing.skipped,
+            *(Skipped(path, "unreadable; kept as last indexed, if it was") for path in listing.unreadable),
+            *content.unreadable,
+            *(Skipped(path, reason) for path, (_, reason) in sorted(content.rejected.items())),
+        )
+        changed = {
+            path
+            for path in content.parsed
+            if old is None or path not in old.files or old.files[path] != manifest.files[path]
+        }
+        embedder = self.__dict__.get("embedder")
+        return IngestSummary(
+            files_seen=len(listing.files),
+            files_ingested=len(changed),
+            files_unchanged=len(manifest.files) - len(changed),
+            files_skipped=len(skipped),
+            files_deleted=len(plan.removed) if old is not None else 0,
+            chunks_added=delta.size(lambda part: part.added),
+            chunks_deleted=delta.size(lambda part: part.deleted),
+            chunks_updated=delta.size(lambda part: part.updated),
+            chunks_deduped=sum(not row[4] for entry in manifest.files.values() for row in entry.rows),
+            chunks_embedded=getattr(self, "embedded_count", 0),
+            chunks_truncated=int(getattr(embedder, "truncated", 0)),
+            incremental=old is not None,
+            rebuilt_because=self.rebuilt_because,
+            store_count=sum(manifest.counts().values()),
+            generation=published if published is not None else (live.number if live is not None else None),
+            published=published is not None,
+            skipped=skipped,
+            excluded=listing.excluded,
+            elapsed_s=0.0,
+        )
+
+
+def chunk_limits(identity: EmbedderIdentity) -> object:
+    """Chunk sizes for a model, in its own tokens."""
+    from rag_mcp.ingest.chunking import ChunkLimits
+
+    return ChunkLimits(max_tokens=min(identity.max_tokens - 2, 254))
+
+
+def _limit_values(identity: EmbedderIdentity) -> list[object]:
+    from dataclasses import astuple
+
+    return list(astuple(chunk_limits(identity)))  # type: ignore[call-overload]
+
+
+def _status(file: CorpusFile) -> FileStat:
+    return file.size, file.mtime_ns, file.ctime_ns, file.inode
+
+
+def _same_place(entry: FileEntry, placed: Placed) -> bool:
+    return entry.source_class is placed.source_class and entry.project == placed.project
+
+
+def _entries_differ(old: Manifest, new: Manifest) -> bool:
+    """True when files or their passages changed although no stored record did (for example a repeated snapshot)."""
+    return (
+        old.files.keys() != new.files.keys()
+        or dict(old.derivation) != dict(new.derivation)
+        or dict(old.rejected) != dict(new.rejected)
+        or any(_plain(entry) != _plain(new.files[path]) for path, entry in old.files.items() if path in new.files)
+    )
+
+
+def _plain(entry: FileEntry) -> tuple[object, ...]:
+    rows = tuple(tuple(row) for row in entry.rows)
+    return entry.sha256, entry.source_class, entry.project, entry.doc_class, entry.title, entry.series, entry.day, rows
+
+
+def _unreadable_reason(error: BaseException) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"unreadable ({reason}); kept as last indexed, if it was"
+
+
+def iter_paths(items: Iterable[Skipped]) -> Iterable[str]:
+    return (item.source for item in items)

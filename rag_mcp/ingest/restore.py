@@ -1,0 +1,44 @@
+"""A file's last indexed state from the keyword index, for a member of a series that can't be read just now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rag_mcp.errors import StoreDamaged
+from rag_mcp.ingest.manifest import FileEntry
+from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
+from rag_mcp.models import Passage
+from rag_mcp.stores.keywords import TantivyReader
+
+__all__ = ["restore_file"]
+
+
+def restore_file(path: str, entry: FileEntry, keywords: Path) -> ParsedFile:
+    """Rebuild what parsing gave. Raises StoreDamaged when the index lacks a passage."""
+    reader = TantivyReader(keywords)
+    try:
+        chunks = reader.fetch([entry.source_class], {row[0] for row in entry.rows})
+    finally:
+        reader.close()
+    passages = []
+    for ref in entry.refs():
+        chunk = chunks.get(ref.id)
+        if chunk is None:
+            raise StoreDamaged(f"The index lacks a passage of {path}.")
+        passage = Passage(chunk.text, chunk.heading_path, chunk.start, chunk.end, ref.line_start, ref.line_end)
+        # The text to embed is not needed: the passage's vector is known under its key.
+        passages.append(ParsedPassage(passage, "", ref.text_key))
+    own = next((chunk for chunk in chunks.values() if chunk.source == path), None)
+    return ParsedFile(
+        path=path,
+        sha256=entry.sha256,
+        source_class=entry.source_class,
+        project=entry.project,
+        doc_class=entry.doc_class,
+        title=entry.title,
+        aliases=own.aliases if own else (),
+        tags=own.tags if own else (),
+        date=own.date if own else None,
+        language=own.language if own else "en",
+        passages=tuple(passages),
+    )

@@ -1,0 +1,106 @@
+"""Check that a generation is what its manifest says: same ids in both indexes, and both answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rag_mcp.errors import StoreError
+from rag_mcp.ingest.manifest import Manifest, chunk_digest, read_manifest
+from rag_mcp.models import SourceClass
+from rag_mcp.stores.files import digest_tree
+from rag_mcp.stores.generations import Generation, GenerationInfo
+from rag_mcp.stores.keywords import TantivyReader
+from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database
+
+__all__ = ["changed_files", "verify_deep", "verify_indexes"]
+
+_SAMPLES = 8
+_ROWS = 2_000
+# Two copies of one unit vector, through float32 and the index, differ by far less; two texts rarely by so little.
+_SELF_COSINE = 0.999
+
+
+def changed_files(folder: Path, info: GenerationInfo, *, below: str = "") -> list[str]:
+    """Names of files whose bytes are not those that were published (missing ones included)."""
+    wanted = {name: value for name, value in info.checksums.items() if name.startswith(below)}
+    base = folder / below
+    found = {f"{below}{name}": value for name, value in digest_tree(base, leave_out=REWRITTEN_ON_OPEN).items()}
+    return sorted(name for name, value in wanted.items() if list(found.get(name, [])) != list(value))
+
+
+def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
+    """Problems found, in words; empty when manifest, vectors and keywords agree and a sample answers."""
+    vectors = ChromaReader(folder / "chroma", scratch=scratch)
+    try:
+        keywords = TantivyReader(folder / "keywords")
+        try:
+            return list(_differences(manifest, vectors, keywords))
+        finally:
+            keywords.close()
+    finally:
+        vectors.close()
+
+
+def _differences(manifest: Manifest, vectors: ChromaReader, keywords: TantivyReader) -> Iterator[str]:
+    wanted = manifest.ids()
+    for source_class in SourceClass:
+        ids = wanted.get(source_class, set())
+        for name, found in (("vector", vectors.ids(source_class)), ("keyword", keywords.ids(source_class))):
+            if found != ids:
+                missing, foreign = len(ids - found), len(found - ids)
+                yield f"{source_class.value}: {name} index lacks {missing} and has {foreign} unknown ids"
+        yield from _sample(source_class, sorted(ids)[:: max(1, len(ids) // _SAMPLES)], vectors, keywords)
+
+
+def _sample(
+    source_class: SourceClass, ids: Sequence[str], vectors: ChromaReader, keywords: TantivyReader
+) -> Iterator[str]:
+    found, rows = vectors.vectors(source_class, ids)
+    for i, row in zip(found, rows, strict=True):
+        hits = vectors.query(source_class, row, 1)
+        if row.any() and (not hits or hits[0].cosine < _SELF_COSINE):
+            yield f"{source_class.value}: the vector of {i} does not find itself"
+    if len(keywords.fetch([source_class], ids)) != len(set(ids)):
+        yield f"{source_class.value}: the keyword index does not give back its records"
+
+
+def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[str]:
+    """Check every byte, id, record and vector of a generation; problems in words."""
+    problems = [f"{name}: changed on disk" for name in changed_files(generation.folder, generation.info)]
+    try:
+        manifest = read_manifest(generation.manifest_path)
+        if manifest.ids_digest() != generation.info.ids_digest:
+            problems.append("manifest.json: its ids are not those that were published")
+        check_database(generation.chroma_path)
+        if not any(name.startswith("chroma/") for name in (problem.partition(":")[0] for problem in problems)):
+            problems.extend(verify_indexes(generation.folder, manifest, scratch=scratch))
+            problems.extend(_deep(generation, manifest, scratch))
+    except StoreError as error:
+        problems.append(str(error))
+    return problems
+
+
+def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> Iterator[str]:
+    import numpy as np
+
+    dimension = generation.info.identity.get("dimension")
+    vectors = ChromaReader(generation.chroma_path, scratch=scratch)
+    keywords = TantivyReader(generation.keywords_path)
+    try:
+        for source_class, records in manifest.records().items():
+            ids = sorted(records)
+            for start in range(0, len(ids), _ROWS):
+                part = ids[start : start + _ROWS]
+                _, rows = vectors.vectors(source_class, part)
+                if rows.shape[1] != dimension or not np.isfinite(rows).all():
+                    yield f"{source_class.value}: vectors of the wrong shape or with numbers that are not finite"
+                norms = np.linalg.norm(rows, axis=1)
+                if ((np.abs(norms - 1) > 1e-3) & (norms > 0)).any():
+                    yield f"{source_class.value}: vectors that are not of unit length"
+                for i, chunk in keywords.fetch([source_class], part).items():
+                    if chunk_digest(chunk) != records[i]:
+                        yield f"{source_class.value}: the stored record of {i} is not the published one"
+    finally:
+        keywords.close()
+        vectors.close()

@@ -1,0 +1,121 @@
+"""One calibrated relevance score from raw branch evidence: it orders the results and decides what is withheld.
+
+Rank fusion knows ranks only, so it can't tell a strong match from the best of a bad lot. This model looks at the
+evidence itself. It is logistic and monotone in every feature; weights and thresholds are data with their provenance
+(``rag_mcp/data/relevance.json``, written by scripts/fit_relevance.py), per embedder and per set of branches.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from rag_mcp.models import Evidence, Level, Mode
+from rag_mcp.stores.base import KeywordEvidence
+
+__all__ = ["FEATURES", "RelevanceModel", "Thresholds", "feature_values", "load_model"]
+
+FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Least probability of each level; below ``medium`` is low."""
+
+    high: float
+    medium: float
+
+    def level(self, probability: float) -> Level:
+        if probability >= self.high:
+            return Level.HIGH
+        return Level.MEDIUM if probability >= self.medium else Level.LOW
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Weights for one set of branches: probability = sigmoid(intercept + sum of weight x feature)."""
+
+    intercept: float
+    weights: Mapping[str, float]
+    thresholds: Thresholds
+
+    def logit(self, features: Mapping[str, float]) -> float:
+        return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceModel:
+    """One head for each search mode; a hybrid search whose vector branch failed uses the keyword head."""
+
+    name: str
+    heads: Mapping[Mode, Head]
+
+    def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
+        """Probability (0..1) that a passage with these features answers."""
+        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, self.heads[mode].logit(features)))))
+
+    def level(self, mode: Mode, probability: float) -> Level:
+        return self.heads[mode].thresholds.level(probability)
+
+    def explain(self, mode: Mode, features: Mapping[str, float]) -> dict[str, float]:
+        """What each feature adds to the log odds."""
+        head = self.heads[mode]
+        parts = {name: round(weight * features[name], 4) for name, weight in head.weights.items()}
+        return {"intercept": round(head.intercept, 4), **parts}
+
+    def with_thresholds(self, thresholds: Mapping[Mode, Thresholds]) -> RelevanceModel:
+        heads = {
+            mode: Head(head.intercept, head.weights, thresholds.get(mode, head.thresholds))
+            for mode, head in self.heads.items()
+        }
+        return RelevanceModel(self.name, heads)
+
+
+def feature_values(evidence: Evidence, keyword: KeywordEvidence | None, *, familiarity: float) -> dict[str, float]:
+    """Features in [0, 1] (cosine in [-1, 1]); a branch that did not run contributes 0.
+
+    ``familiarity`` says how well the embedder knows the question's language; an unfamiliar question's cosines mean
+    little and are drawn towards 0.
+    """
+    bound = evidence.bm25_bound or 0.0
+    return {
+        "cosine": (evidence.cosine or 0.0) * familiarity,
+        "term_share": evidence.term_share or 0.0,
+        "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 else 0.0,
+        "title_share": keyword.title_share if keyword is not None else 0.0,
+        "exact": 1.0 if keyword is not None and keyword.exact else 0.0,
+    }
+
+
+@cache
+def _data() -> dict[str, dict[str, object]]:
+    raw = resources.files("rag_mcp").joinpath("data/relevance.json").read_text(encoding="utf-8")
+    models: dict[str, dict[str, object]] = json.loads(raw)["models"]
+    return models
+
+
+def load_model(embedder_name: str) -> RelevanceModel:
+    """The model fitted for ``embedder_name``, else the one for any embedder."""
+    models = _data()
+    name = embedder_name if embedder_name in models else "default"
+    return parse_model(name, models[name])
+
+
+def parse_model(name: str, raw: Mapping[str, object]) -> RelevanceModel:
+    heads = raw["heads"]
+    assert isinstance(heads, dict)
+    return RelevanceModel(name, {Mode(mode): _head(value) for mode, value in heads.items()})
+
+
+def _head(raw: Mapping[str, object]) -> Head:
+    weights, thresholds = raw["weights"], raw["thresholds"]
+    assert isinstance(weights, dict) and isinstance(thresholds, dict)
+    return Head(
+        float(str(raw["intercept"])),
+        {name: float(weights[name]) for name in FEATURES if name in weights},
+        Thresholds(high=float(thresholds["high"]), medium=float(thresholds["medium"])),
+    )
