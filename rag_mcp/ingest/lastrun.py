@@ -1,0 +1,44 @@
+"""A note of the last ingest run beside the generations: when it looked, and what it left out. Advisory only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_mcp.models import Skipped
+from rag_mcp.stores.files import read_json
+
+__all__ = ["LastRun", "read_last_run", "write_last_run"]
+
+_NAME = "last-run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    finished_at: str
+    skipped: tuple[Skipped, ...]
+
+
+def write_last_run(root: Path, finished_at: str, skipped: Sequence[Skipped]) -> None:
+    """Replace the note; a failure is ignored, since nothing depends on it."""
+    import json
+
+    value = {"finished_at": finished_at, "skipped": [[item.source, item.reason] for item in skipped]}
+    temporary = root / f".{_NAME}.tmp"
+    with suppress(OSError):
+        temporary.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8", errors="replace")
+        os.replace(temporary, root / _NAME)
+
+
+def read_last_run(root: Path) -> LastRun | None:
+    """None when there is no note, or it is torn."""
+    try:
+        raw = read_json(root / _NAME)
+        if not isinstance(raw, dict):
+            return None
+        return LastRun(str(raw["finished_at"]), tuple(Skipped(str(s), str(r)) for s, r in raw["skipped"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,399 @@
+"""KnowledgeBase: the one place that wires store, embedder, policy and search together."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rag_mcp.config import Config
+from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreDamaged, StoreEmpty
+from rag_mcp.ingest.options import IngestOptions, Progress
+from rag_mcp.models import (
+    Chunk,
+    Coverage,
+    Document,
+    DocumentPage,
+    DocumentRequest,
+    IngestSummary,
+    ListRequest,
+    Reason,
+    SearchRequest,
+    SearchResponse,
+    SourceClass,
+    SourceInventory,
+    Status,
+)
+from rag_mcp.policy import Policy, PolicyWatch
+from rag_mcp.search.access import ResolvedProfile, may_see, plan_access, resolve_profile
+from rag_mcp.stores.generations import GenerationStore, resolve_store
+from rag_mcp.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Embedder
+    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.relevance import RelevanceModel
+
+__all__ = ["KnowledgeBase"]
+
+_log = logging.getLogger(__name__)
+
+# How long a search waits for a model or vector index that is still loading before it answers by keywords alone.
+VECTOR_WAIT_S = 5.0
+_WATCH_S = 1.0
+_RETRY_S = 5.0
+
+
+class KnowledgeBase:
+    """A store and a profile, ready to answer; every method is thread-safe.
+
+    Opening costs nothing; the first search (or ``warm_up``) loads indexes and model. The store's pointer is looked at
+    before every answer, so a published ingest is seen by the next question.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._store: GenerationStore | None = None
+        self._policy_watch = PolicyWatch(config.policy_path)
+        self._telemetry = Telemetry()
+        self._swap = threading.Lock()
+        self._open: OpenGeneration | None = None
+        self._marker: tuple[int, ...] | None = None
+        self._tried: tuple[tuple[int, ...] | None, float] = (None, 0.0)
+        self._fallback_reason: str | None = None
+        self._embedder_lock = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._embedder_failed: tuple[EmbedderError, float] | None = None
+        self._closed = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    @classmethod
+    def open(cls, config: Config) -> KnowledgeBase:
+        """Nothing is loaded yet, and nothing has to exist yet."""
+        return cls(config)
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Load the live generation and the model, and follow publications from now on. Blocks; failures are only
+        logged, since every answer names them."""
+        with contextlib.suppress(RagMcpError):
+            with self._lease() as opened:
+                opened.load_vectors()
+            with contextlib.suppress(RagMcpError):
+                self._embedder_for(None)
+        if not self._closed.is_set() and not self._threads:
+            self._spawn(self._follow, "rag-mcp-follow")
+
+    def close(self) -> None:
+        """Stop following and let go of the store; running searches finish."""
+        self._closed.set()
+        with self._swap:
+            opened, self._open = self._open, None
+        if opened is not None:
+            opened.retire()
+        with self._embedder_lock:
+            embedder, self._embedder = self._embedder, None
+        if embedder is not None:
+            embedder.close()
+
+    def _spawn(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow(self) -> None:
+        """Open new generations ahead of the questions."""
+        while not self._closed.wait(_WATCH_S):
+            with contextlib.suppress(RagMcpError):
+                self._current()
+
+    # --- ingest ------------------------------------------------------------------------------------------------------
+
+    def ingest(self, options: IngestOptions | None = None, *, progress: Progress | None = None) -> IngestSummary:
+        """Bring the store in step with the corpus; see rag_mcp.ingest.pipeline.run_ingest."""
+        from rag_mcp.ingest.pipeline import run_ingest
+
+        extra = {"progress": progress} if progress is not None else {}
+        return run_ingest(self._config, options or IngestOptions(), **extra)
+
+    # --- search ------------------------------------------------------------------------------------------------------
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        """Answer within the profile. Raises IndexMismatch, StoreError or PolicyError; what merely degrades is told."""
+        started = time.perf_counter()
+        response = self._search(request)
+        winner = response.results[0].source_class if response.results else None
+        self._telemetry.record(
+            "search_knowledge",
+            status=response.status,
+            reason=response.reason or "",
+            winner_class=winner,
+            elapsed_ms=(time.perf_counter() - started) * 1000,
+        )
+        if response.status != "OK" and response.reason is not Reason.ACL_DENIED:
+            self._note_gap(request.query, response.reason)
+        return response
+
+    def _search(self, request: SearchRequest) -> SearchResponse:
+        policy, profile = self._access()
+        access = plan_access(profile, request.source_class)
+        if access.skipped_by_acl:
+            # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
+            return _no_context(request, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
+        try:
+            with self._lease() as opened:
+                return self._answer(request, opened, policy, profile)
+        except StoreEmpty:
+            return _no_context(request, Reason.EMPTY_STORE, Coverage(queried=access.classes))
+
+    def _answer(
+        self, request: SearchRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
+    ) -> SearchResponse:
+        from dataclasses import replace
+
+        from rag_mcp.search.pipeline import answer
+
+        def visible(chunk: Chunk) -> bool:
+            return may_see(profile, policy, chunk.source_class, chunk.source, requested=request.source_class)
+
+        if not opened.vectors_ready():
+            self._load_in_background(opened)
+        planes = opened.planes(lambda: self._embedder_for(opened), wait_s=VECTOR_WAIT_S)
+        response = answer(
+            request,
+            plan_access(profile, request.source_class),
+            planes,
+            self._model(opened),
+            visible=visible,
+        )
+        if self._fallback_reason is None:
+            return response
+        reasons = [self._fallback_reason, *([response.degraded_reason] if response.degraded_reason else [])]
+        return replace(response, degraded=True, degraded_reason="; ".join(reasons))
+
+    def _load_in_background(self, opened: OpenGeneration) -> None:
+        threading.Thread(target=opened.load_vectors, name="rag-mcp-load", daemon=True).start()
+
+    def _note_gap(self, question: str, reason: Reason | None) -> None:
+        if self._config.gap_log is None:
+            return
+        from rag_mcp.search.gaps import Gap, append_gap
+
+        try:
+            append_gap(self._config.gap_log, Gap(_now(), question, reason or ""))
+        except OSError as error:
+            _log.warning("gap log can't be written: %s", error.strerror)
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _access(self) -> tuple[Policy, ResolvedProfile]:
+        policy = self._policy_watch.current()
+        return policy, resolve_profile(self._config.profile, policy)
+
+    @property
+    def _generations(self) -> GenerationStore:
+        if self._store is None:
+            self._store = GenerationStore(resolve_store(self._config.store_path, self._config.collection))
+        return self._store
+
+    @contextlib.contextmanager
+    def _lease(self) -> Iterator[OpenGeneration]:
+        for _ in range(10):
+            opened = self._current()
+            try:
+                lease = opened.lease()
+                lease.__enter__()
+            except RagMcpError:
+                continue  # swapped out between looking and leasing
+            try:
+                yield opened
+            finally:
+                lease.__exit__(None, None, None)
+            return
+        raise StoreDamaged("The store changes too quickly to be read; try again.")
+
+    def _current(self) -> OpenGeneration:
+        """The live generation, opened anew when the pointer has moved."""
+        marker = self._generations.marker()
+        if self._open is not None and marker == self._marker and not self._retry_due():
+            return self._open
+        with self._swap:
+            return self._refresh(self._generations.marker())
+
+    def _retry_due(self) -> bool:
+        return self._fallback_reason is not None and time.monotonic() - self._tried[1] > _RETRY_S
+
+    def _refresh(self, marker: tuple[int, ...] | None) -> OpenGeneration:
+        if self._open is not None and marker == self._marker and not self._retry_due():
+            return self._open
+        if self._open is not None and marker is None:
+            # The pointer is gone (a folder moved away, perhaps for a moment): what is open is still whole.
+            self._fallback_reason = "the store's pointer is missing; answering from the generation last opened"
+            self._marker, self._tried = marker, (marker, time.monotonic())
+            return self._open
+        self._tried = (marker, time.monotonic())
+        opened, reason = self._open_best()
+        old, self._open = self._open, opened
+        self._marker, self._fallback_reason = marker, reason
+        if old is not None and old is not opened:
+            old.retire()
+        return opened
+
+    def _open_best(self) -> tuple[OpenGeneration, str | None]:
+        """The live generation, else the newest one that is whole, with the reason."""
+        live = self._generations.current()
+        if live is None:
+            raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+        older = [number for number in reversed(self._generations.numbers()) if number != live]
+        first: StoreDamaged | None = None
+        for number in [live, *older]:
+            if self._open is not None and self._open.number == number and first is not None:
+                return self._open, f"{first}; answering from generation {number}"
+            try:
+                opened = self._open_generation(number)
+                return opened, None if first is None else f"{first}; answering from generation {number}"
+            except StoreDamaged as error:
+                _log.error("generation %s can't be opened: %s", number, error)
+                first = first or error
+        raise first or StoreDamaged("No generation of this store can be opened. Run: rag-mcp doctor --fix")
+
+    def _open_generation(self, number: int) -> OpenGeneration:
+        from rag_mcp.search.opened import OpenGeneration
+
+        generation = self._generations.open(number)
+        try:
+            opened = OpenGeneration(generation, scratch=self._config.scratch_dir)
+        except BaseException:
+            generation.close()
+            raise
+        if self._open is not None and self._open.vectors_ready():
+            opened.load_vectors()  # the libraries are loaded: opening takes a moment, and the answer must not wait later
+        return opened
+
+    def _model(self, opened: OpenGeneration) -> RelevanceModel:
+        from rag_mcp.search.calibrated import calibrated_model
+
+        return calibrated_model(self._generations.root, opened.generation.info.identity)
+
+    def _embedder_for(self, opened: OpenGeneration | None) -> Embedder:
+        """The embedder, if it is the one ``opened`` was built with. Raises IndexMismatch or EmbedderError."""
+        with self._embedder_lock:
+            embedder = self._load_embedder()
+        if opened is not None:
+            built = opened.generation.info.identity
+            if built.get("embedder") != embedder.fingerprint:
+                raise IndexMismatch(
+                    f"The store was built with embedder {built.get('embedder_name')!r} and other model files or settings "
+                    f"than this process uses ({embedder.name!r}). Set RAG_MCP_EMBEDDER to match, or ingest again."
+                )
+        return embedder
+
+    def _load_embedder(self) -> Embedder:
+        if self._embedder is not None:
+            return self._embedder
+        if self._embedder_failed is not None and time.monotonic() - self._embedder_failed[1] < _RETRY_S:
+            raise self._embedder_failed[0]
+        from rag_mcp.embedders import open_embedder
+
+        try:
+            self._embedder = open_embedder(self._config)
+        except EmbedderError as error:
+            self._embedder_failed = (error, time.monotonic())
+            raise
+        return self._embedder
+
+    # --- documents and status ----------------------------------------------------------------------------------------
+
+    def get_document(self, request: DocumentRequest) -> Document:
+        """A file or a chunk's neighbourhood, from the index. Raises NotFound for what is missing or hidden alike."""
+        from rag_mcp.search.documents import read_document
+
+        with self._timed("get_document"):
+            policy, profile = self._access()
+            with self._lease() as opened:
+                return read_document(request, opened, policy, profile)
+
+    def list_documents(self, request: ListRequest) -> DocumentPage:
+        """One page of visible documents in path order."""
+        from rag_mcp.search.documents import page_documents
+
+        with self._timed("list_documents"):
+            policy, profile = self._access()
+            if request.source_class is not None and request.source_class not in profile.classes:
+                return DocumentPage((), None, None)
+            try:
+                with self._lease() as opened:
+                    return page_documents(request, opened, policy, profile)
+            except StoreEmpty:
+                return DocumentPage((), None, None)
+
+    def list_sources(self) -> SourceInventory:
+        """Counts of what the profile may see."""
+        from rag_mcp.search.documents import inventory
+
+        with self._timed("list_knowledge_sources"):
+            policy, profile = self._access()
+            try:
+                with self._lease() as opened:
+                    return inventory(opened, policy, profile)
+            except StoreEmpty:
+                return inventory(None, policy, profile)
+
+    def status(self) -> Status:
+        """Freshness, integrity, inventory and telemetry, filtered by profile."""
+        from rag_mcp.search.status import build_status
+
+        with self._timed("rag_status"):
+            policy, profile = self._access()
+            telemetry = self._telemetry.snapshot(profile.classes)
+            try:
+                with self._lease() as opened:
+                    return build_status(
+                        opened,
+                        policy,
+                        profile,
+                        root=self._generations.root,
+                        embedder=self._config.embedder,
+                        telemetry=telemetry,
+                        fallback=self._fallback_reason,
+                    )
+            except StoreEmpty:
+                return build_status(
+                    None,
+                    policy,
+                    profile,
+                    root=self._generations.root,
+                    embedder=self._config.embedder,
+                    telemetry=telemetry,
+                    fallback="nothing has been ingested yet",
+                )
+
+    @contextlib.contextmanager
+    def _timed(self, tool: str) -> Iterator[None]:
+        started = time.perf_counter()
+        status = "ERROR"
+        try:
+            yield
+            status = "OK"
+        finally:
+            self._telemetry.record(tool, status=status, elapsed_ms=(time.perf_counter() - started) * 1000)
+
+
+def _no_context(request: SearchRequest, reason: Reason, coverage: Coverage) -> SearchResponse:
+    return SearchResponse(
+        status="NO_RELEVANT_CONTEXT",
+        reason=reason,
+        results=(),
+        coverage=coverage,
+        mode=request.mode,
+        confidence=request.confidence,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,45 @@
+"""The relevance model of a store: the shipped one for its embedder, with the thresholds its owner calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rag_mcp.models import Mode
+from rag_mcp.search.relevance import RelevanceModel, Thresholds, load_model
+from rag_mcp.stores.files import read_json, write_json
+
+__all__ = ["calibrated_model", "write_calibration"]
+
+_NAME = "calibration.json"
+
+
+def calibrated_model(root: Path, identity: Mapping[str, object]) -> RelevanceModel:
+    """Thresholds fitted for another embedder, or a torn file, count as none: the shipped ones are always safe."""
+    model = load_model(str(identity.get("embedder_name", "")))
+    try:
+        raw = read_json(root / _NAME)
+    except (OSError, ValueError):
+        return model
+    if not isinstance(raw, dict) or raw.get("embedder") != identity.get("embedder"):
+        return model
+    try:
+        found = {
+            Mode(mode): Thresholds(high=float(value["high"]), medium=float(value["medium"]))
+            for mode, value in raw["thresholds"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return model
+    return model.with_thresholds(found)
+
+
+def write_calibration(
+    root: Path, embedder: str, thresholds: Mapping[Mode, Thresholds], provenance: Mapping[str, object]
+) -> None:
+    """Keep ``thresholds`` with the store for this embedder (its fingerprint)."""
+    value = {
+        "embedder": embedder,
+        "thresholds": {mode.value: {"high": t.high, "medium": t.medium} for mode, t in thresholds.items()},
+        "provenance": dict(provenance),
+    }
+    write_json(root / _NAME, value)

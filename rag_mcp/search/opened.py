@@ -1,0 +1,145 @@
+"""One generation held open for reading: checked before native code sees it, closed when its last query has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_mcp.errors import StoreDamaged, StoreError
+from rag_mcp.ingest.manifest import Manifest, read_manifest
+from rag_mcp.search.pipeline import Planes
+from rag_mcp.stores.generations import Generation
+from rag_mcp.stores.keywords import TantivyReader
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Embedder
+    from rag_mcp.stores.vectors import ChromaReader
+
+__all__ = ["OpenGeneration"]
+
+
+class OpenGeneration:
+    """Keyword index at once, vector index as soon as it is loaded; both belong to this one generation.
+
+    Raises StoreDamaged when files are missing or have another size (a shorter mapped file would kill the process).
+    """
+
+    def __init__(self, generation: Generation, *, scratch: Path | None) -> None:
+        self.generation = generation
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._vector_lock = threading.Lock()
+        self._users = 0
+        self._retired = False
+        self._vectors: ChromaReader | None = None
+        self._vectors_failed: str | None = None
+        self._vectors_done = threading.Event()
+        _check_sizes(generation)
+        self.keywords = TantivyReader(generation.keywords_path)
+
+    @property
+    def number(self) -> int:
+        return self.generation.number
+
+    @property
+    def indexed_at(self) -> str:
+        return self.generation.info.created_at
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        return read_manifest(self.generation.manifest_path)
+
+    def load_vectors(self) -> None:
+        """Open the vector index; a failure is kept as a reason, not raised. Opens once, whoever calls."""
+        with self._vector_lock:
+            if self._vectors_done.is_set():
+                return
+            try:
+                self._vectors = self._open_vectors()
+            except StoreError as error:
+                self._vectors_failed = str(error)
+            finally:
+                self._vectors_done.set()
+
+    def _open_vectors(self) -> ChromaReader:
+        from rag_mcp.ingest.verify import changed_files
+        from rag_mcp.stores.vectors import ChromaReader, check_database
+
+        # Native code aborts on a damaged index, so it only ever sees the bytes that the writer published and tested.
+        damaged = changed_files(self.generation.folder, self.generation.info, below="chroma/")
+        if damaged:
+            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
+        check_database(self.generation.chroma_path)
+        return ChromaReader(self.generation.chroma_path, scratch=self._scratch)
+
+    def vectors_ready(self) -> bool:
+        return self._vectors_done.is_set()
+
+    def vectors_failed(self) -> str | None:
+        return self._vectors_failed
+
+    def planes(self, embedder: Callable[[], Embedder], *, wait_s: float) -> Planes:
+        """The parts a search needs; vectors that are not loaded within ``wait_s`` seconds are left out, with a reason."""
+        ready = self._vectors_done.wait(wait_s)
+        return Planes(
+            number=self.number,
+            indexed_at=self.indexed_at,
+            manifest=lambda: self.manifest,
+            keywords=self.keywords,
+            vectors=self._vectors if ready else None,
+            vectors_failed=self._vectors_failed if ready else "the vector index is still loading",
+            embedder=embedder,
+        )
+
+    @contextlib.contextmanager
+    def lease(self) -> Iterator[OpenGeneration]:
+        """Keep it open while the block runs."""
+        with self._lock:
+            if self._retired and self._users == 0:
+                raise StoreError("This generation has been closed.")
+            self._users += 1
+        try:
+            yield self
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._retired and self._users == 0
+            if last:
+                self._close()
+
+    def retire(self) -> None:
+        """Close now, or when the last lease ends."""
+        with self._lock:
+            if self._retired:
+                return
+            self._retired = True
+            idle = self._users == 0
+        if idle:
+            self._close()
+
+    def _close(self) -> None:
+        with self._vector_lock:
+            self._vectors_done.set()
+            vectors, self._vectors = self._vectors, None
+        try:
+            if vectors is not None:
+                with contextlib.suppress(StoreError):
+                    vectors.close()
+            self.keywords.close()
+        finally:
+            self.generation.close()
+
+
+def _check_sizes(generation: Generation) -> None:
+    for name, value in generation.info.checksums.items():
+        try:
+            size = (generation.folder / name).stat().st_size
+        except OSError:
+            size = -1
+        # A vector file is judged later, by its bytes, and only costs the vector branch.
+        if size != value[0] and not name.startswith("chroma/"):
+            raise StoreDamaged(f"Generation {generation.number} is damaged: {name} has changed on disk.")

@@ -1,0 +1,173 @@
+"""From scored candidates to the list a reader should see: newest first among equals, no copies, no crowding. Pure.
+
+Everything here works on the whole candidate list and never looks at ``k``, so a shorter answer is always the beginning
+of a longer one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rag_mcp.models import Chunk, Evidence, Level
+
+__all__ = ["Candidate", "cut_text", "order_candidates", "shape"]
+
+# At most this many results of one file before others have had their turn.
+PER_FILE = 3
+# Joining stops here: a longer run of neighbours is better read with get_document.
+MAX_JOINED = 3
+# Share of common words above which two passages say the same thing.
+NEAR_DUPLICATE = 0.9
+_COMPARED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scored passage. ``joined`` are neighbours read as one with it, in file order, itself included."""
+
+    chunk: Chunk
+    evidence: Evidence
+    features: dict[str, float]
+    rrf: float
+    probability: float
+    level: Level
+    joined: tuple[Chunk, ...] = ()
+    also_in: tuple[str, ...] = ()
+
+
+def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:
+    """Best first: probability, then fused rank, then source and position.
+
+    Passages of one dated series under one heading are states of the same thing, so among themselves the newest comes
+    first (or, with ``day``, the one valid that day); they share out the places their scores have earned.
+    """
+    ordered = sorted(candidates, key=_sort_key)
+    places: dict[tuple[object, ...], list[int]] = {}
+    for place, candidate in enumerate(ordered):
+        if candidate.chunk.series is not None:
+            places.setdefault(_state_of(candidate.chunk), []).append(place)
+    for taken in places.values():
+        states = sorted((ordered[place] for place in taken), key=lambda c: _freshness(c.chunk, day), reverse=True)
+        best = [ordered[place] for place in taken]
+        for place, state, score in zip(taken, states, best, strict=True):
+            ordered[place] = replace(state, probability=score.probability, level=score.level)
+    return ordered
+
+
+def _sort_key(candidate: Candidate) -> tuple[object, ...]:
+    chunk = candidate.chunk
+    return (-round(candidate.probability, 9), -candidate.rrf, chunk.source, chunk.index)
+
+
+def _state_of(chunk: Chunk) -> tuple[object, ...]:
+    own = chunk.valid_on[0] if chunk.valid_on else ""
+    return chunk.source_class, chunk.series, tuple(part.replace(own, "") for part in chunk.heading_path)
+
+
+def _freshness(chunk: Chunk, day: str | None) -> tuple[bool, str]:
+    return (day is not None and day in chunk.valid_on, chunk.valid_on[-1] if chunk.valid_on else "")
+
+
+def shape(ordered: Sequence[Candidate], *, join: Callable[[Chunk], bool]) -> list[Candidate]:
+    """Collapse copies, join neighbours, keep one file from filling the list.
+
+    ``join`` says whether a chunk may be read together with a neighbour.
+    """
+    return _spread(_join(_collapse(ordered), join))
+
+
+def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
+    kept: list[Candidate] = []
+    words: list[frozenset[str]] = []
+    for position, candidate in enumerate(ordered):
+        bag = _words(candidate.chunk.text)
+        twin = (
+            next(
+                (i for i, other in enumerate(words) if _same(candidate.chunk, bag, kept[i].chunk, other)),
+                None,
+            )
+            if position < _COMPARED
+            else None
+        )
+        if twin is None:
+            kept.append(candidate)
+            words.append(bag)
+        elif candidate.chunk.source not in (kept[twin].chunk.source, *kept[twin].also_in):
+            kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk.source))
+    return kept
+
+
+def _same(chunk: Chunk, bag: frozenset[str], other: Chunk, other_bag: frozenset[str]) -> bool:
+    if chunk.series is not None and chunk.series == other.series:
+        return False  # states of one series differ in a word or two, and that word is the answer
+    if _plain(chunk.text) == _plain(other.text):
+        return True
+    if _figures(chunk.text) != _figures(other.text):
+        return False  # two rows of a register differ in their numbers only
+    union = len(bag | other_bag)
+    return union > 8 and len(bag & other_bag) / union >= NEAR_DUPLICATE
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text.casefold()))
+
+
+def _figures(text: str) -> list[str]:
+    return sorted(re.findall(r"\w*\d[\w.]*", text))
+
+
+def _join(ordered: Sequence[Candidate], join: Callable[[Chunk], bool]) -> list[Candidate]:
+    """Neighbouring passages of one section that both match become one result, at the better one's place."""
+    groups: list[Candidate] = []
+    for candidate in ordered:
+        host = next((i for i, group in enumerate(groups) if _neighbours(group, candidate, join)), None)
+        if host is None:
+            groups.append(candidate if candidate.joined else replace(candidate, joined=(candidate.chunk,)))
+        else:
+            run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)
+            groups[host] = replace(groups[host], joined=tuple(run))
+    return groups
+
+
+def _neighbours(group: Candidate, candidate: Candidate, join: Callable[[Chunk], bool]) -> bool:
+    chunk, host = candidate.chunk, group.chunk
+    return (
+        len(group.joined) < MAX_JOINED
+        and chunk.source == host.source
+        and chunk.heading_path == host.heading_path
+        and chunk.valid_on == host.valid_on
+        and candidate.level is not Level.LOW
+        and group.level is not Level.LOW
+        and (chunk.index == group.joined[0].index - 1 or chunk.index == group.joined[-1].index + 1)
+        and join(chunk)
+    )
+
+
+def _spread(ordered: Sequence[Candidate]) -> list[Candidate]:
+    taken: dict[str, int] = {}
+    front: list[Candidate] = []
+    back: list[Candidate] = []
+    for candidate in ordered:
+        count = taken.get(candidate.chunk.source, 0)
+        taken[candidate.chunk.source] = count + 1
+        (front if count < PER_FILE else back).append(candidate)
+    return front + back
+
+
+def cut_text(text: str, limit: int) -> str:
+    """The beginning of ``text``, at most ``limit`` characters, ending at a line, a sentence or a word."""
+    if len(text) <= limit:
+        return text
+    head = text[:limit]
+    for pattern in (r"\n", r"(?<=[.!?。！？])\s", r"\s"):
+        ends = [match.start() for match in re.finditer(pattern, head)]
+        if ends and ends[-1] >= limit // 2:
+            return head[: ends[-1]].rstrip()
+    return head
