@@ -59,7 +59,7 @@ def _usable_text(text: str) -> str:
 _Glob = Annotated[str, AfterValidator(_usable_glob)]
 _Globs = Annotated[list[_Glob], Field(max_length=1000)]
 _Text = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_usable_text)]
-_ProfileName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
+_ProfileName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
 class _Section(BaseModel):
