@@ -13,12 +13,19 @@ __all__ = ["MAX_PATH_CHARS", "name_problem", "path_problem", "printable"]
 
 MAX_PATH_CHARS = 4096
 
-_DEVICE = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])[ ]*(?:[.:].*)?", re.IGNORECASE | re.DOTALL
-)
+_DEVICE_NAMES = r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])[ ]*"
+_DEVICE = re.compile(rf"{_DEVICE_NAMES}(?:[.:].*)?", re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
+
+# Finds every path that any name in it makes unfit, and only those: one look instead of four for each of its names.
+_SUSPECT = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\]"
+    r"|(?:^|/)[. ]*(?:/|\Z)"
+    rf"|(?:^|/){_DEVICE_NAMES}(?:[.:/]|\Z)",
+    re.IGNORECASE,
+)
 
 
 def name_problem(name: str) -> str | None:
@@ -44,10 +51,9 @@ def path_problem(path: str) -> str | None:
         return "path starts like a drive letter"
     if path.endswith((".", " ")):
         return "name ends in a dot or blank"
-    for name in path.split("/"):
-        if problem := name_problem(name):
-            return problem
-    return None
+    if _SUSPECT.search(path) is None:
+        return None
+    return next((problem for name in path.split("/") if (problem := name_problem(name))), None)
 
 
 def printable(text: str, *, max_chars: int = 200) -> str:

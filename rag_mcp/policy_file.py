@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from rag_mcp.errors import PolicyError
 from rag_mcp.globs import composed, glob_problem
 from rag_mcp.models import SourceClass
+from rag_mcp.paths import printable
 from rag_mcp.policy import BUILT_IN_RULES, Policy, ProfileRule, Rule, SecretAllowance
 
 __all__ = ["parse_policy"]
@@ -135,7 +136,7 @@ def _line(location: _Location, lines: dict[_Location, int]) -> int:
 
 def _key(location: _Location) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return path.lstrip(".") or "(file)"
+    return printable(path.lstrip(".")) or "(file)"
 
 
 # --- YAML ------------------------------------------------------------------------------------------------------------
@@ -153,7 +154,9 @@ def _read_yaml(raw: bytes, *, name: str) -> tuple[dict[str, object], dict[_Locat
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise PolicyError(f"{name}, line {mark.line + 1 if mark else 1}: not YAML: {error.problem}.") from error
+        raise PolicyError(
+            f"{name}, line {mark.line + 1 if mark else 1}: not YAML: {error.problem}; put patterns in quotes."
+        ) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise PolicyError(f"{name}, line {line}: a character YAML does not allow.") from error
