@@ -243,7 +243,7 @@ class _Walk:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if reason := self._rule_against(entry, path, is_folder, ignores):
                     self.excluded[reason] += 1
-                elif reason := self._fault(entry, is_folder):
+                elif reason := self._fault(entry, path, is_folder):
                     self.skipped.append(Skipped(printable(path, max_chars=MAX_PATH_CHARS), reason))
                 elif is_folder:
                     yield path
@@ -284,7 +284,7 @@ class _Walk:
         except OSError:
             return os.path.join(self.root, *path.split("/")) == self.store
 
-    def _fault(self, entry: os.DirEntry[str], is_folder: bool) -> str | None:
+    def _fault(self, entry: os.DirEntry[str], path: str, is_folder: bool) -> str | None:
         """Name what is wrong with an entry that belongs to the corpus by its name, or None."""
         if entry.is_symlink() or (is_folder and _is_junction(entry)):
             return "symlink"
