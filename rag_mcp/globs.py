@@ -1,0 +1,134 @@
+"""Path patterns of the policy file: gitignore's meaning on whole path components, without its escapes.
+
+``*`` and ``?`` stay within one component, ``**`` spans components. A pattern without a slash (a closing one does not
+count) matches at any depth, any other from the root; a closing slash asks for a folder. Whoever matches a folder
+matches everything below it. Character classes, braces, backslashes and ``!`` are refused rather than taken literally:
+a deny pattern that silently matches nothing would be worse than an error.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+__all__ = ["GlobSet", "composed", "folded", "glob_problem"]
+
+MAX_GLOB_CHARS = 500
+
+_ANYTHING_BELOW = "(?:[^/]+/)*?"
+
+
+def composed(text: str) -> str:
+    """Return ``text`` in NFC, so that one name written in two ways compares equal."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def folded(text: str) -> str:
+    """Return the form under which names differing in case or normalisation only are equal (Unicode D145)."""
+    if text.isascii():
+        return text.lower()
+    return composed(unicodedata.normalize("NFD", text).casefold())
+
+
+def glob_problem(glob: str) -> str | None:
+    """Say why ``glob`` can't be used, or None."""
+    if not glob.strip() or not glob.strip("/"):
+        return "is empty"
+    if len(glob) > MAX_GLOB_CHARS:
+        return f"is longer than {MAX_GLOB_CHARS} characters"
+    if any(character in "[]{}" for character in glob):
+        return "uses brackets or braces, which have no meaning here; write ? for that one character"
+    if "\\" in glob:
+        return "has a backslash; separate folders with /"
+    if glob.startswith("!"):
+        return "starts with !; patterns can't be negated here, order the rules instead"
+    if not glob.isprintable():
+        return "has a control or invisible character"
+    parts = (glob[1:] if glob.startswith("/") else glob).removesuffix("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "has an empty, . or .. component; write it relative to the corpus root"
+    return None
+
+
+class GlobSet:
+    """An ordered set of patterns compiled once; ``fold`` ignores case and normalisation (for denials).
+
+    Raises ValueError for a pattern that ``glob_problem`` finds fault with.
+    """
+
+    __slots__ = ("_exact", "_folded")
+
+    def __init__(self, globs: Sequence[str], *, fold: bool = False) -> None:
+        for glob in globs:
+            if problem := glob_problem(glob):
+                raise ValueError(f"{glob!r} {problem}")
+        self._exact = _compile([composed(glob) for glob in globs], re.IGNORECASE if fold else re.NOFLAG)
+        # Folding may lengthen a name (ß becomes ss), which a ? in the pattern would then miss: so both are asked.
+        self._folded = _compile([folded(glob) for glob in globs]) if fold else None
+
+    def first(self, path: str) -> int | None:
+        """Return the index of the first pattern that matches ``path`` (relative, posix), or None."""
+        if self._exact is None:
+            return None
+        found = self._exact.fullmatch(composed(path))
+        return None if found is None or found.lastindex is None else found.lastindex - 1
+
+    def matches(self, path: str) -> bool:
+        """Tell whether any pattern matches ``path``."""
+        if self._exact is None:
+            return False
+        if self._exact.fullmatch(composed(path)) is not None:
+            return True
+        return self._folded is not None and self._folded.fullmatch(folded(path)) is not None
+
+
+def _compile(globs: Sequence[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:
+    if not globs:
+        return None
+    return re.compile("|".join(f"({_pattern(glob)})" for glob in globs), flags | re.DOTALL)
+
+
+def _pattern(glob: str) -> str:
+    """Translate one pattern; groups are non-capturing, so that a caller's group number names the pattern."""
+    anchored = "/" in glob.rstrip("/")
+    groups = _groups(glob.strip("/").split("/"), anchored=anchored)
+    below = "/.+" if glob.endswith("/") else "(?:/.+)?"
+    if not groups[-1]:
+        # A closing ** means what is inside; with a slash behind it, what is inside a folder inside.
+        groups.pop()
+        below = "/[^/]+/.+" if glob.endswith("/") else "/.+"
+        if not any(groups):
+            return below[1:]
+    *leading, last = groups
+    parts = []
+    for position, group in enumerate(leading):
+        body = "".join(f"{_component(part)}/" for part in group)
+        # Every group matches a fixed number of components, so its leftmost place is as good as any later one: atomic,
+        # and matching stays linear in the length of the path.
+        parts.append(body if position == 0 else f"(?>{_ANYTHING_BELOW}{body})")
+    gap = _ANYTHING_BELOW if leading else ""
+    return "".join(parts) + gap + "/".join(map(_component, last)) + below
+
+
+def _groups(parts: Sequence[str], *, anchored: bool) -> list[list[str]]:
+    """Split components at every ``**``; the first group stands at the root, the others anywhere below."""
+    groups: list[list[str]] = [[]] if anchored else [[], []]
+    for part in parts:
+        if part != "**":
+            groups[-1].append(part)
+        elif groups[-1] or len(groups) == 1:
+            groups.append([])
+    return groups
+
+
+def _component(part: str) -> str:
+    first, *rest = (
+        "".join("[^/]" if character == "?" else re.escape(character) for character in piece)
+        for piece in re.split(r"\*+", part)
+    )
+    if not rest:
+        return first
+    *middle, last = rest
+    nonempty = "(?=[^/])" if not first else ""
+    return nonempty + first + "".join(f"(?>[^/]*?{piece})" for piece in middle) + f"[^/]*{last}"

@@ -1,0 +1,103 @@
+"""Who may see what: the profile's classes before a search, every hit again after it. Pure.
+
+Everything fails closed. A profile name counts only when it is written exactly as defined; a path that is forbidden,
+missing or malformed gives one and the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rag_mcp.errors import NotFound
+from rag_mcp.models import SourceClass
+from rag_mcp.paths import path_problem, printable
+from rag_mcp.policy import RESTRICTED, Policy, denied
+
+__all__ = [
+    "AccessPlan",
+    "ResolvedProfile",
+    "may_open",
+    "may_see",
+    "no_such_document",
+    "plan_access",
+    "resolve_profile",
+    "safe_source",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProfile:
+    """What one process may see; ``explicit_only`` is a subset of ``classes``."""
+
+    name: str
+    classes: frozenset[SourceClass]
+    explicit_only: frozenset[SourceClass] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPlan:
+    """Classes to search, sorted, and the caller's own request if it was refused (then ``classes`` is empty)."""
+
+    classes: tuple[SourceClass, ...]
+    skipped_by_acl: tuple[SourceClass, ...] = ()
+
+
+def resolve_profile(raw: str | None, policy: Policy) -> ResolvedProfile:
+    """Return the profile named exactly ``raw``; anything else, blanks and other case included, is ``restricted``."""
+    name = raw if raw is not None and raw in policy.profiles else RESTRICTED
+    rule = policy.profiles[name]
+    return ResolvedProfile(name, rule.classes, rule.explicit_only & rule.classes)
+
+
+def plan_access(profile: ResolvedProfile, requested: SourceClass | None) -> AccessPlan:
+    """Choose the classes a search may ask: all of the profile but the explicit ones, or the one requested."""
+    if requested is None:
+        return AccessPlan(tuple(sorted(profile.classes - profile.explicit_only)))
+    if requested in profile.classes:
+        return AccessPlan((requested,))
+    return AccessPlan((), (requested,))
+
+
+def may_see(
+    profile: ResolvedProfile,
+    policy: Policy,
+    source_class: SourceClass,
+    source: str,
+    *,
+    requested: SourceClass | None,
+) -> bool:
+    """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
+
+    ``source_class`` is the indexed one: a class changes with the next ingest, a denial of the path at once.
+    """
+    return source_class in plan_access(profile, requested).classes and not denied(policy, source)
+
+
+def may_open(profile: ResolvedProfile, policy: Policy, source_class: SourceClass, source: str) -> bool:
+    """Tell whether a document asked for by its exact path may be shown.
+
+    A full path is as explicit as a class name, so ``explicit_only`` classes open: the profile has the right, and
+    ``explicit_only`` only keeps them from coming up unasked. A prefix or a list is not explicit: use ``may_see``.
+    """
+    return may_see(profile, policy, source_class, source, requested=source_class)
+
+
+def safe_source(raw: str) -> str:
+    """Return a caller's path as a relative posix path, ``.`` and doubled slashes taken out.
+
+    Nothing is decoded (``%2e`` is three letters) or Unicode-normalised: a source is named as on disk. Raises NotFound
+    for whatever can't be a source: absolute, ``..``, backslashes, drives, devices, control characters, lone surrogates.
+    """
+    if not isinstance(raw, str) or raw.startswith("/") or raw.endswith("/"):
+        raise no_such_document(raw)
+    components = [name for name in raw.split("/") if name not in ("", ".")]
+    source = "/".join(components)
+    if not source or path_problem(source) is not None:
+        raise no_such_document(raw)
+    return source
+
+
+def no_such_document(raw: str) -> NotFound:
+    """Build the one answer to a path that is missing, forbidden or malformed; it says nothing but the question."""
+    shown = printable(raw) if isinstance(raw, str) else "(not text)"
+    return NotFound(f"No such document: {shown}. list_documents names the ones there are.")
