@@ -1,0 +1,65 @@
+"""Logging to stderr as text or JSON lines; stdout belongs to data or to the protocol.
+
+This package logs no question and no passage. Other libraries' debug logs may, so they are never let below WARNING.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import IO
+
+from rag_mcp.sanitize import terminal_safe
+
+__all__ = ["configure"]
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(*, level: str = "warning", style: str = "text", stream: IO[str] | None = None) -> None:
+    """Send all logging of this process to ``stream`` (default: stderr, made UTF-8), replacing earlier handlers."""
+    handler = logging.StreamHandler(_utf8(sys.stderr) if stream is None else stream)
+    handler.setFormatter(_JsonLines() if style == "json" else _TextLines())
+    root = logging.getLogger()
+    for earlier in list(root.handlers):
+        root.removeHandler(earlier)
+    root.addHandler(handler)
+    root.setLevel(max(_LEVELS[level], logging.WARNING))
+    logging.getLogger("rag_mcp").setLevel(_LEVELS[level])
+    logging.captureWarnings(True)
+
+
+def _utf8(stream: IO[str]) -> IO[str]:
+    """The same stream, unable to fail on a character its locale lacks."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace")
+    return stream
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _TextLines(logging.Formatter):
+    """One line a record, then the traceback if there is one; a message can't forge a second record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = terminal_safe(record.getMessage()).replace("\r", "").replace("\n", "\\n")
+        line = f"{_time(record)} {record.levelname} {record.name}: {message}"
+        return f"{line}\n{terminal_safe(self.formatException(record.exc_info))}" if record.exc_info else line
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)

@@ -1,0 +1,431 @@
+"""The contract: arguments helped where clear and refused where not; answers that always fit their schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from fake_knowledge import CITATION, DOCUMENT, RESULT, FakeKnowledge, response
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from rag_mcp import contract
+from rag_mcp.errors import ConfigError, InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreDamaged
+from rag_mcp.models import (
+    DocClass,
+    DocumentRequest,
+    Gate,
+    Level,
+    ListRequest,
+    Mode,
+    Reason,
+    Scores,
+    SearchRequest,
+    Skipped,
+    SourceClass,
+)
+
+PARSERS = {
+    "search_knowledge": contract.parse_search,
+    "get_document": contract.parse_document,
+    "list_documents": contract.parse_list,
+    "list_knowledge_sources": lambda arguments: contract.parse_nothing("list_knowledge_sources", arguments),
+    "rag_status": lambda arguments: contract.parse_nothing("rag_status", arguments),
+}
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def valid(tool: str, payload: object) -> None:
+    """The payload is strict JSON and fits the tool's output schema."""
+    again = json.loads(json.dumps(payload, allow_nan=False, ensure_ascii=False).encode("utf-8"))
+    assert again == payload
+    Draft202012Validator(contract.OUTPUT_SCHEMAS[tool]).validate(again)
+
+
+# --- arguments
+
+
+def test_a_query_alone_gives_the_documented_defaults():
+    request = contract.parse_search({"query": "teal gate"})
+    assert request == SearchRequest("teal gate", 5, Mode.HYBRID, None, None, None, Gate.STRICT, None, 12_000, False)
+
+
+def test_defaults_of_the_models_of_the_schemas_and_of_the_parsers_agree():
+    assert contract.parse_search({"query": "x"}) == SearchRequest("x")
+    assert contract.parse_document({"source": "x.md"}) == DocumentRequest("x.md")
+    assert contract.parse_list({}) == ListRequest()
+    for tool, parse, base in (
+        ("search_knowledge", contract.parse_search, {"query": "x"}),
+        ("get_document", contract.parse_document, {"source": "x.md"}),
+        ("list_documents", contract.parse_list, {}),
+    ):
+        properties = contract.INPUT_SCHEMAS[tool]["properties"]
+        stated = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+        assert set(stated) == set(properties) - set(base)
+        assert parse(base | stated) == parse(base)
+
+
+def test_every_argument_arrives():
+    request = contract.parse_search(
+        {
+            "query": " what ",
+            "k": 7,
+            "mode": "fts",
+            "source_class": "code",
+            "project": "alpha-2.x_y",
+            "doc_class": "handoff",
+            "confidence": "normal",
+            "as_of": "2025-03-01",
+            "max_chars": 500,
+            "explain": True,
+        }
+    )
+    assert request == SearchRequest(
+        "what",
+        7,
+        Mode.FTS,
+        SourceClass.CODE,
+        "alpha-2.x_y",
+        DocClass.HANDOFF,
+        Gate.NORMAL,
+        date(2025, 3, 1),
+        500,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_k", "used"),
+    [
+        ("5", 5), (" 7 ", 7), ("5.0", 5), (5.0, 5), (None, 5), ("", 5), ("  ", 5),
+        (0, 1), (-3, 1), ("-3", 1), (10**30, 20), ("1" * 5000, 20), (1e300, 20), (21, 20),
+    ],
+)  # fmt: skip
+def test_a_clear_number_is_understood_and_clamped(given_k, used):
+    assert contract.parse_search({"query": "x", "k": given_k}).k == used
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("k", 5.5), ("k", True), ("k", "abc"), ("k", "5.5"), ("k", "٥"), ("k", [5]), ("k", {"n": 5}),
+        ("k", float("nan")), ("k", float("inf")),
+        ("mode", "HYBRID"), ("mode", "semantic"), ("mode", 1), ("mode", ["fts"]),
+        ("source_class", "DOCS"), ("source_class", "dcos"), ("source_class", ["docs"]), ("source_class", " docs"),
+        ("doc_class", "all"), ("confidence", "low"), ("confidence", False),
+        ("project", "a/b"), ("project", "a b"), ("project", "x" * 101), ("project", 3), ("project", "a\n"),
+        ("as_of", "2025-02-30"), ("as_of", "20250301"), ("as_of", "yesterday"), ("as_of", 20250301),
+        ("max_chars", "lots"), ("explain", "yes"), ("explain", 1), ("explain", []),
+    ],
+)  # fmt: skip
+def test_an_unclear_value_is_refused_and_the_field_named(field, value):
+    with pytest.raises(InvalidArgument) as refused:
+        contract.parse_search({"query": "x", field: value})
+    assert refused.value.field == field
+    assert str(refused.value).startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("field", ["mode", "source_class", "confidence", "doc_class"])
+def test_an_unknown_choice_lists_what_is_allowed(field):
+    with pytest.raises(InvalidArgument) as refused:
+        contract.parse_search({"query": "x", field: "nope"})
+    schema = contract.INPUT_SCHEMAS["search_knowledge"]["properties"][field]
+    expected = (schema["anyOf"][0] if "anyOf" in schema else schema)["enum"]
+    assert list(refused.value.allowed) == expected
+    assert all(value in str(refused.value) for value in expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["k", "mode", "source_class", "project", "doc_class", "confidence", "as_of", "max_chars", "explain"]
+)
+@pytest.mark.parametrize("blank", [None, "", "  "])
+def test_null_and_blank_mean_not_given(name, blank):
+    assert contract.parse_search({"query": "x", name: blank}) == SearchRequest("x")
+
+
+def test_all_means_every_class_not_a_class_of_that_name():
+    assert contract.parse_search({"query": "x", "source_class": "all"}).source_class is None
+
+
+@pytest.mark.parametrize("unknown", ["sources", "filter", "profile", "limit", "top_k", "Query"])
+def test_an_unknown_argument_is_refused_by_name_never_ignored(unknown):
+    with pytest.raises(InvalidArgument, match=f"^{unknown}: unknown argument.*Allowed: query, k, ") as refused:
+        contract.parse_search({"query": "x", unknown: "docs"})
+    assert refused.value.field == unknown
+
+
+def test_a_misspelt_query_says_that_query_is_missing():
+    with pytest.raises(InvalidArgument, match="query is missing"):
+        contract.parse_search({"Query": "teal gate"})
+
+
+@pytest.mark.parametrize("tool", ["rag_status", "list_knowledge_sources"])
+def test_a_tool_without_arguments_refuses_any(tool):
+    with pytest.raises(InvalidArgument, match="no arguments at all"):
+        contract.parse_nothing(tool, {"verbose": True})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        None, "", "  \n ", "\u200b\u200d", "\x00\x01", "\u3164", "\ufeff", "\u202e", "\ufe0f",
+        ["teal"], 7, {"q": 1}, True, "x" * 4001, "x" * 10**6,
+    ],
+)  # fmt: skip
+def test_a_query_that_asks_nothing_is_refused(query):
+    with pytest.raises(InvalidQuery, match="^query: "):
+        contract.parse_search({"query": query})
+
+
+def test_a_missing_query_is_said_to_be_missing():
+    with pytest.raises(InvalidQuery, match="^query: missing"):
+        contract.parse_search({})
+
+
+def test_the_longest_query_is_taken_and_lone_surrogates_are_replaced():
+    assert len(contract.parse_search({"query": "x" * 4000}).query) == 4000
+    assert contract.parse_search({"query": "a\ud800"}).query == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "used"), [("max_chars", 1, 200), ("max_chars", 10**9, 100_000), ("max_chars", "300", 300)]
+)
+def test_budgets_are_clamped(field, value, used):
+    assert contract.parse_search({"query": "x", field: value}).max_chars == used
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/etc/passwd", "../secret.md", "docs/../../x.md", "docs/..", "docs//a.md", ".", "docs/./a.md", "a\\b.md",
+        "C:/x.md", "c:x.md", "\\\\host\\share\\x.md", "file:///etc/passwd", "NUL", "docs/con", "a\x00.md", "a\nb.md",
+        "%2e%2e/secret.md", "..%2fsecret.md", "%252e%252e/x.md", "docs%2fa.md", "%5c%5chost", "%2fetc%2fpasswd",
+        "a%00.md", "a\ud800.md", "x" * 1025, "docs/",
+    ],
+)  # fmt: skip
+def test_a_path_no_corpus_can_hold_is_answered_like_a_missing_document(source):
+    with pytest.raises(NotFound) as refused:
+        contract.parse_document({"source": source})
+    assert contract.error_payload(refused.value) == contract.error_payload(NotFound("docs/other.md is hidden"))
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("docs/a.md", "docs/a.md"), ("./docs/a.md", "docs/a.md"), ("100%.md", "100%.md"), ("a%20b.md", "a%20b.md"),
+        ("日本/漢字.md", "日本/漢字.md"), (".hidden/a.md", ".hidden/a.md"), ("docs/aux.md", "docs/aux.md"),
+        ("a..b/c...md", "a..b/c...md"),
+    ],
+)  # fmt: skip
+def test_an_ordinary_path_is_asked_for_as_it_is(source, asked):
+    assert contract.parse_document({"source": source}).source == asked
+
+
+@pytest.mark.parametrize("index", [-1, 10**30, "x", 1.5, True])
+def test_a_chunk_index_that_is_none_is_refused(index):
+    with pytest.raises(InvalidArgument) as refused:
+        contract.parse_document({"source": "a.md", "chunk_index": index})
+    assert refused.value.field == "chunk_index"
+
+
+def test_a_document_without_source_says_what_to_give():
+    with pytest.raises(InvalidArgument, match="^source: missing"):
+        contract.parse_document({"chunk_index": 1})
+
+
+@pytest.mark.parametrize(
+    ("prefix", "asked"), [("docs/", "docs/"), ("docs/gu", "docs/gu"), ("./docs", "docs"), ("", None)]
+)
+def test_a_prefix_is_a_relative_path_or_the_start_of_one(prefix, asked):
+    assert contract.parse_list({"prefix": prefix}).prefix == asked
+
+
+@pytest.mark.parametrize("prefix", ["/", "/etc", "../", "docs/../x", "a\\b", "%2e%2e/", "docs//"])
+def test_a_prefix_outside_the_corpus_is_refused(prefix):
+    with pytest.raises(InvalidArgument, match="^prefix: "):
+        contract.parse_list({"prefix": prefix})
+
+
+@pytest.mark.parametrize("cursor", ["x" * 5000, "\ud800", 5])
+def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
+    with pytest.raises(InvalidArgument, match="^cursor: "):
+        contract.parse_list({"cursor": cursor})
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_json_gives_a_request_or_an_error_fit_to_send(data):
+    tool = data.draw(st.sampled_from(sorted(PARSERS)))
+    names = st.sampled_from([*contract.INPUT_SCHEMAS[tool]["properties"], "other"]) | st.text(max_size=8)
+    arguments = data.draw(st.dictionaries(names, ANY_JSON, max_size=4))
+    try:
+        PARSERS[tool](arguments)
+    except RagMcpError as error:
+        assert len(str(error)) < 400
+        valid(tool, contract.error_payload(error))
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(), max_size=30) | st.text("./\\%2ef5cC:~", max_size=12))
+def test_no_accepted_source_leaves_the_corpus(source):
+    try:
+        accepted = contract.parse_document({"source": source}).source
+    except RagMcpError:
+        return
+    assert ".." not in accepted.split("/")
+    assert not accepted.startswith(("/", "\\")) and "\\" not in accepted
+
+
+# --- answers
+
+
+def test_a_result_has_exactly_the_contracts_keys():
+    result = contract.search_payload(response(SearchRequest("x")))["results"][0]
+    assert list(result) == [
+        "text", "text_is_untrusted_context", "citation", "source_class", "project", "doc_class", "confidence",
+        "score", "scores", "truncated", "also_in", "warnings",
+    ]  # fmt: skip
+    assert list(result["citation"]) == [
+        "source", "title", "heading", "heading_path", "chunk_index", "line_start", "line_end",
+    ]  # fmt: skip
+    assert result["scores"] == {"rrf": 0.032787, "vector": 0.7, "bm25": 3.2, "vector_rank": 1, "bm25_rank": None}
+    assert result["text_is_untrusted_context"] is True
+
+
+def test_snapshot_keys_appear_only_inside_a_series():
+    cited = replace(
+        CITATION, snapshot_date="2025-01-01", also_unchanged_on=("2025-02-01", "2025-03-01"), snapshots_covered=3
+    )
+    payload = contract.search_payload(response(SearchRequest("x"), replace(RESULT, citation=cited)))
+    citation = payload["results"][0]["citation"]
+    assert citation["snapshot_date"] == "2025-01-01"
+    assert citation["also_unchanged_on"] == ["2025-02-01", "2025-03-01"]
+    assert citation["snapshots_covered"] == 3
+    valid("search_knowledge", payload)
+
+
+def test_hostile_text_and_headings_leave_neutralised_and_named():
+    hostile = replace(
+        RESULT, text="see \x1b[2Jthis", citation=replace(CITATION, title="T\u202eitle"), warnings=("cut",)
+    )
+    result = contract.search_payload(response(SearchRequest("x"), hostile))["results"][0]
+    assert (result["text"], result["warnings"]) == ("see this", ["cut", "ansi_escape"])
+    assert result["citation"]["title"] == "Title"
+    document = contract.document_payload(replace(DOCUMENT, text="a\u200bb"))
+    assert (document["text"], document["warnings"]) == ("ab", ["zero_width"])
+
+
+NUMBERS = st.none() | st.floats()
+RANKS = st.none() | st.integers(1, 500)
+TEXTS = st.text(st.characters(), max_size=30)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_every_search_answer_is_strict_json_that_fits_its_schema(data):
+    citation = replace(
+        CITATION,
+        title=data.draw(TEXTS),
+        source=data.draw(TEXTS),
+        heading_path=tuple(data.draw(st.lists(TEXTS, max_size=3))),
+        snapshot_date=data.draw(st.none() | st.just("2025-01-01")),
+    )
+    result = replace(
+        RESULT,
+        citation=citation,
+        text=data.draw(st.none() | TEXTS),
+        score=data.draw(st.floats()),
+        confidence=data.draw(st.sampled_from(Level)),
+        project=data.draw(st.none() | TEXTS),
+        scores=Scores(*[data.draw(NUMBERS) for _ in range(3)], *[data.draw(RANKS) for _ in range(2)]),
+        also_in=tuple(data.draw(st.lists(TEXTS, max_size=2))),
+        explain=data.draw(st.none() | st.dictionaries(TEXTS, ANY_JSON, max_size=3)),
+    )
+    answer = replace(
+        response(SearchRequest("x"), result),
+        reason=data.draw(st.none() | st.sampled_from(Reason)),
+        degraded_reason=data.draw(st.none() | TEXTS),
+    )
+    valid("search_knowledge", contract.search_payload(answer))
+
+
+def test_every_other_answer_fits_its_schema():
+    knowledge = FakeKnowledge()
+    valid("get_document", contract.document_payload(DOCUMENT))
+    valid("list_documents", contract.documents_payload(knowledge.list_documents(ListRequest())))
+    valid("list_knowledge_sources", contract.sources_payload(knowledge.list_sources()))
+    status = replace(knowledge.status(), skipped=(Skipped("a.md", "symlink"),), integrity={"share": float("nan")})
+    payload = contract.status_payload(status)
+    valid("rag_status", payload)
+    assert payload["integrity"] == {"share": None}
+
+
+@pytest.mark.parametrize("tool", sorted(contract.OUTPUT_SCHEMAS))
+def test_the_error_shape_fits_every_output_schema_and_its_key_order_is_fixed(tool):
+    payload = contract.error_payload(InvalidQuery("query", "empty; say what to look for."))
+    assert payload == {
+        "ok": False,
+        "error": {"type": "invalid_query", "message": "query: empty; say what to look for."},
+        "results": [],
+    }
+    valid(tool, payload)
+
+
+def test_a_foreign_exception_tells_nothing_of_itself():
+    payload = contract.error_payload(RuntimeError("/home/someone/store is at 0x7f and the password is x"))
+    assert payload["error"] == {"type": "internal_error", "message": contract.INTERNAL_ERROR}
+
+
+@pytest.mark.parametrize(
+    ("message", "sent"),
+    [
+        ("Cannot open '/home/A B/store/CURRENT'.", "Cannot open <path>."),
+        ("Cannot open /srv/db/gen/000017; run rag-mcp verify.", "Cannot open <path>; run rag-mcp verify."),
+        ("Cannot open C:\\Users\\me\\db here", "Cannot open <path> here"),
+        ("Cannot open ~/db here", "Cannot open <path> here"),
+        ("Set RAG_MCP_OLLAMA_URL to http://127.0.0.1:11434 and/or docs/a.md", None),
+    ],
+)
+def test_absolute_paths_stay_inside_unless_asked_for(message, sent):
+    error = StoreDamaged(message)
+    assert contract.error_payload(error)["error"]["message"] == (sent or message)
+    assert contract.error_payload(error, show_paths=True)["error"]["message"] == message
+
+
+def test_an_error_type_is_the_codes_of_the_error_tree():
+    assert contract.error_payload(ConfigError("Set it."))["error"] == {"type": "config_error", "message": "Set it."}
+
+
+# --- schemas
+
+
+def test_every_tool_has_schemas_that_are_themselves_valid():
+    names = [tool.name for tool in contract.TOOLS]
+    assert names == list(contract.INPUT_SCHEMAS) == list(contract.OUTPUT_SCHEMAS)
+    for tool in contract.TOOLS:
+        for schema in (tool.input_schema, tool.output_schema):
+            Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+            assert schema["additionalProperties"] is False
+        assert tool.title and len(tool.description) > 60
+
+
+def test_an_answer_with_an_unknown_key_does_not_pass_for_valid():
+    payload = contract.search_payload(response(SearchRequest("x")))
+    payload["results"][0]["hidden"] = 1
+    assert not Draft202012Validator(contract.OUTPUT_SCHEMAS["search_knowledge"]).is_valid(payload)
+
+
+def test_capabilities_name_every_tool_and_limit():
+    payload = contract.capabilities_payload(version="1.2.3", transport="stdio")
+    assert (payload["version"], payload["transport"]) == ("1.2.3", "stdio")
+    assert [tool["name"] for tool in payload["tools"]] == list(contract.INPUT_SCHEMAS)
+    assert payload["limits"]["k_max"] == 20
+    json.dumps(payload, allow_nan=False)
