@@ -14,7 +14,7 @@ from rag_mcp.evaluation.runner import FORMAT
 
 __all__ = ["Change", "Comparison", "ReportInvalid", "check_report", "compare", "read_report"]
 
-_MOST_CHANGED = 20
+_MOST_CHANGED = 10
 
 
 class ReportInvalid(InvalidArgument):
@@ -42,7 +42,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``differences`` is mode -> measure -> difference; higher is better for every measure."""
+    """``differences`` is mode -> measure -> difference; higher is better for every measure.
+
+    ``changes`` are the ten questions that moved most, for each mode and measure.
+    """
 
     differences: Mapping[str, Mapping[str, Difference]]
     changes: tuple[Change, ...]
@@ -144,8 +147,11 @@ def _changes(rows: list[_Pair]) -> tuple[Change, ...]:
                     new=now[measure],
                 )
             )
-    changes.sort(key=lambda change: (-abs(change.delta), change.mode, change.id))
-    return tuple(changes[:_MOST_CHANGED])
+    groups: dict[tuple[str, str], list[Change]] = {}
+    for change in sorted(changes, key=lambda change: (-abs(change.delta), change.id)):
+        groups.setdefault((change.mode, change.measure), []).append(change)
+    # Withholding moves by 0 or 1: in one list it would crowd out every change of ranking.
+    return tuple(change for key in sorted(groups) for change in groups[key][:_MOST_CHANGED])
 
 
 def _notes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

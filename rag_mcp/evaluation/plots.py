@@ -17,14 +17,15 @@ _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 def histograms(groups: Mapping[str, Sequence[float]], *, marks: Mapping[str, float] | None = None) -> str:
     """One row a group over a shared axis 0..1; bars are shares of the group. ``marks`` are dashed vertical lines."""
-    height = _TOP + _ROW * len(groups) + _BOTTOM
+    top = _TOP + 12
+    height = top + _ROW * len(groups) + _BOTTOM
     base = height - _BOTTOM
     parts = [_x_axis(base, "score")]
     for row, (name, values) in enumerate(groups.items()):
-        parts.append(_histogram_row(name, values, row, _TOP + _ROW * (row + 1)))
+        parts.append(_histogram_row(name, values, row, top + _ROW * (row + 1)))
     for name, place in (marks or {}).items():
         parts.append(f'<line class="mark" x1="{_x(place)}" x2="{_x(place)}" y1="{_TOP}" y2="{base}"/>')
-        parts.append(f'<text class="small" x="{_x(place) + 4}" y="{_TOP + 8}">{escape(name)} {place:.2f}</text>')
+        parts.append(f'<text class="small" x="{_x(place) + 4}" y="{_TOP + 2}">{escape(name)}: {place:.2f}</text>')
     return _svg(height, "Score distribution by kind of question", parts)
 
 
@@ -45,7 +46,7 @@ def _histogram_row(name: str, values: Sequence[float], row: int, floor: float) -
                 f'<rect class="s{row % 6}" x="{left + 1}" y="{floor - tall:.1f}" width="{right - left - 2:.1f}" '
                 f'height="{tall:.1f}"><title>{title}</title></rect>'
             )
-    label = f'<text class="label" x="{_LEFT}" y="{floor - room - 8}">{escape(name)} ({len(values)})</text>'
+    label = f'<text class="label" x="{_x(1)}" y="{floor - room - 6}" text-anchor="end">{escape(name)} ({len(values)})</text>'
     return f'{label}<line class="axis" x1="{_LEFT}" x2="{_x(1)}" y1="{floor}" y2="{floor}"/>{"".join(bars)}'
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rag_mcp.evaluation.compare import Comparison
 from rag_mcp.evaluation.metrics import METRICS
 from rag_mcp.evaluation.plots import curves, histograms, reliability_diagram
-from rag_mcp.evaluation.tables import number
+from rag_mcp.evaluation.tables import number, probability
 
 __all__ = ["render"]
 
@@ -33,8 +33,8 @@ def render(
         [
             _heading(report, title),
             _ranking(report),
-            _comparison(comparison) if comparison else "",
             *(_gate(report, mode, is_open=index == 0) for index, mode in enumerate(report["modes"])),
+            _comparison(comparison) if comparison else "",
             _latency(report),
             _questions(),
         ]
@@ -207,21 +207,11 @@ def _comparison(comparison: Comparison) -> str:
             number(one.old),
             number(one.new),
             f"{one.mean:+.3f} <small>{one.low:+.3f} to {one.high:+.3f}</small>",
-            number(one.p_value, 4),
+            probability(one.p_value),
             str(one.n),
         ]
         for mode, table in comparison.differences.items()
         for name, one in table.items()
-    ]
-    changes = [
-        [
-            f"{change.mode}, {change.id}",
-            escape(change.question),
-            escape(change.measure),
-            f"{change.old:.3f}",
-            f"{change.new:.3f}",
-        ]
-        for change in comparison.changes
     ]
     notes = "".join(f'<p class="warning">{escape(note)}</p>' for note in comparison.notes)
     return (
@@ -229,13 +219,18 @@ def _comparison(comparison: Comparison) -> str:
         f'<p class="note">{comparison.shared} questions shared; {comparison.only_old} only in the earlier run, '
         f"{comparison.only_new} only in this one. p: randomisation test on the paired differences.</p>"
         + _table(["measure", "earlier", "this", "difference", "p", "questions"], rows)
-        + (
-            f"<h3>Questions that changed most</h3>{_table(['question', '', 'measure', 'earlier', 'this'], changes)}"
-            if changes
-            else ""
-        )
+        + _changes(comparison)
         + "</section>"
     )
+
+
+def _changes(comparison: Comparison) -> str:
+    rows = [
+        [change.question, escape(change.mode), escape(change.measure), number(change.old), number(change.new)]
+        for change in comparison.changes
+    ]
+    table = _table(["question", "mode", "measure", "earlier", "this"], rows)
+    return f"<details><summary><h3>Questions that changed most</h3></summary>{table}</details>" if rows else ""
 
 
 def _questions() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rag_mcp.evaluation.compare import Comparison
 from rag_mcp.evaluation.metrics import METRICS
 
-__all__ = ["comparison_table", "mode_table", "number", "sets_table"]
+__all__ = ["comparison_table", "mode_table", "number", "probability", "sets_table"]
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -16,7 +16,12 @@ def number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def probability(p: float) -> str:
+    """A p-value as it may be quoted."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
@@ -27,7 +32,7 @@ def mode_table(report: Mapping[str, Any]) -> str:
         [mode, *(_with_interval(table[name], table["ci"][name]) for name in METRICS)]
         for mode, table in report["modes"].items()
     ]
-    return markdown(["mode", *METRICS], rows)
+    return _markdown(["mode", *METRICS], rows)
 
 
 def sets_table(reports: Mapping[str, Mapping[str, Any]]) -> str:
@@ -38,7 +43,7 @@ def sets_table(reports: Mapping[str, Mapping[str, Any]]) -> str:
         for name, report in reports.items()
         for mode, table in report["modes"].items()
     ]
-    return markdown(header, rows)
+    return _markdown(header, rows)
 
 
 def comparison_table(comparison: Comparison) -> str:
@@ -50,13 +55,13 @@ def comparison_table(comparison: Comparison) -> str:
             number(one.old),
             number(one.new),
             f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})",
-            number(one.p_value, 4),
+            probability(one.p_value),
             str(one.n),
         ]
         for mode, table in comparison.differences.items()
         for name, one in table.items()
     ]
-    return markdown(["mode", "measure", "old", "new", "difference (95 %)", "p", "questions"], rows)
+    return _markdown(["mode", "measure", "old", "new", "difference (95 %)", "p", "questions"], rows)
 
 
 def _with_interval(value: float | None, ci: Mapping[str, float] | None) -> str:

@@ -55,11 +55,11 @@
     return list;
   }
 
-  function results(got) {
+  function results(row, got) {
     const list = make("ol");
     for (const item of got.results) {
       const entry = make("li");
-      const marks = [item.relevant ? "right file" : "other file"];
+      const marks = row.answerable ? [item.relevant ? "right file" : "other file"] : [];
       if (item.overlaps !== null) marks.push(item.overlaps ? "overlaps the quote" : "beside the quote");
       entry.append(make("strong", fixed(item.score, 3)), ` ${item.confidence} `);
       entry.append(make("span", marks.join(", "), item.relevant ? "good" : "bad"), ` ${place(item)}`);
@@ -73,7 +73,7 @@
     const line = make("tr", undefined, "detail");
     const cell = make("td");
     cell.colSpan = COLUMNS.length;
-    cell.append(make("h4", `Expected (${row.id})`), expected(row), make("h4", "First results"), results(answer(row)));
+    cell.append(make("h4", `Expected (${row.id})`), expected(row), make("h4", "First results"), results(row, answer(row)));
     line.append(cell);
     return line;
   }
