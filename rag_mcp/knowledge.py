@@ -24,7 +24,6 @@ from rag_mcp.models import (
     Reason,
     SearchRequest,
     SearchResponse,
-    SourceClass,
     SourceInventory,
     Status,
 )
@@ -118,8 +117,7 @@ class KnowledgeBase:
         """Bring the store in step with the corpus; see rag_mcp.ingest.pipeline.run_ingest."""
         from rag_mcp.ingest.pipeline import run_ingest
 
-        extra = {"progress": progress} if progress is not None else {}
-        return run_ingest(self._config, options or IngestOptions(), **extra)
+        return run_ingest(self._config, options or IngestOptions(), progress=progress)
 
     # --- search ------------------------------------------------------------------------------------------------------
 

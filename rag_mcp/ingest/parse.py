@@ -92,16 +92,15 @@ class Reader:
             tags=front.tags,
             date=front.date,
             language=self.detect_language(prepared[front.body_start :]),
-            passages=tuple(_parsed(passage, heading_title) for passage in passages),
+            passages=tuple(self._parsed(passage, heading_title) for passage in passages),
         )
+
+    def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:
+        embedded = embedded_text(title, passage.heading_path, passage.shown, limits=self.limits)
+        return ParsedPassage(passage, embedded, text_key(embedded))
 
 
 def _access_reason(access: str) -> str:
     if access.strip().casefold() == "none":
         return "front matter says access: none"
     return "front matter has an unknown access value; only 'none' is known, so the file is left out"
-
-
-def _parsed(passage: Passage, title: str | None) -> ParsedPassage:
-    embedded = embedded_text(title, passage.heading_path, passage.shown)
-    return ParsedPassage(passage, embedded, text_key(embedded))

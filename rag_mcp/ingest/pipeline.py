@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,24 +16,35 @@ from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
 from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty
 from rag_mcp.ingest.build import BuildJob, build_generation
-from rag_mcp.ingest.corpus import CorpusFile, CorpusListing, FileChanging, read_file, walk_corpus
+from rag_mcp.ingest.corpus import (
+    CorpusFile,
+    CorpusListing,
+    FileGone,
+    FileRefused,
+    FileUnreadable,
+    read_file,
+    walk_corpus,
+)
 from rag_mcp.ingest.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
 from rag_mcp.ingest.options import IngestOptions, Progress, Step
-from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files
+from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
 from rag_mcp.ingest.snapshots import group_series
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
 from rag_mcp.models import IngestSummary, Skipped, SourceClass
-from rag_mcp.policy import Policy, classify, load_policy
+from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
 from rag_mcp.stores.generations import Generation, GenerationStore, resolve_store
 
 if TYPE_CHECKING:
-    from rag_mcp.embedders.base import Embedder
+    from rag_mcp.embedders.base import Embedder, Vectors
+    from rag_mcp.ingest.chunking import ChunkLimits
     from rag_mcp.ingest.parse import ParsedFile, Reader
     from rag_mcp.ingest.records import Records
+    from rag_mcp.stores.cache import EmbeddingCache
 
 __all__ = ["run_ingest"]
 
 _EMBED_SLICE = 256
+_LOOKUP_SLICE = 4_096
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -47,8 +59,8 @@ def run_ingest(
     config: Config,
     options: IngestOptions,
     *,
-    progress: Progress = _silent,
-    on_step: Callable[[Step], None] = _no_step,
+    progress: Progress | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> IngestSummary:
     """Bring the store in step with the corpus folder and publish a new generation if anything changed.
 
@@ -59,8 +71,9 @@ def run_ingest(
     policy = load_policy(config.policy_path)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
     with store.writer_lock():
-        on_step(Step.LOCKED)
-        return _Run(config, options, root, policy, store, progress, on_step).execute()
+        run = _Run(config, options, root, policy, store, progress or _silent, on_step or _no_step)
+        run.on_step(Step.LOCKED)
+        return run.execute()
 
 
 def _corpus_root(config: Config) -> Path:
@@ -82,6 +95,7 @@ class _Content:
     rejected: dict[str, tuple[str, str]] = field(default_factory=dict)
     kept: dict[str, FileEntry] = field(default_factory=dict)
     unreadable: list[Skipped] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -93,6 +107,15 @@ class _Run:
     store: GenerationStore
     progress: Progress
     on_step: Callable[[Step], None]
+    # What the run finds out on its way.
+    started_ns: int = 0
+    rebuilt_because: str | None = None
+    embedded_count: int = 0
+    published: bool = False
+    dissolved: set[str] = field(default_factory=set)
+    stats: StatCache = field(default_factory=StatCache)
+    files: dict[str, CorpusFile] = field(default_factory=dict)
+    placed: dict[str, Placed] = field(default_factory=dict)
 
     def execute(self) -> IngestSummary:
         started = time.monotonic()
@@ -100,7 +123,6 @@ class _Run:
         self.stats = read_stat_cache(self.store.root / "stat-cache.json", str(self.root))
         known_before = dict(self.stats.models)
         self.identity = embedder_identity(self.config, known=self.stats.models)
-        self.rebuilt_because: str | None = None
         with contextlib.ExitStack() as stack:
             live = self._open_live(stack)
             old = self._old_manifest(live)
@@ -165,17 +187,19 @@ class _Run:
             "embedder": self.identity.fingerprint,
             "embedder_name": self.identity.name,
             "dimension": self.identity.dimension,
-            "chunker": [CHUNKER_VERSION, *_limit_values(self.identity)],
+            "chunker": [CHUNKER_VERSION, *astuple(chunk_limits(self.identity))],
             "indexes": dict(INDEX_FORMATS),
         }
 
     def _derivation(self) -> dict[str, object]:
+        from rag_mcp.ingest.guard import GUARD_VERSION
+
         return {
             "metadata": METADATA_VERSION,
             "snapshot_dedupe": self.options.snapshot_dedupe,
             "handoff_dirs": list(self.options.handoff_dirs),
             "handoff_basenames": list(self.options.handoff_basenames),
-            "guard": self.policy.guard_digest,
+            "guard": [GUARD_VERSION, [[item.glob, sorted(item.kinds)] for item in self.policy.allow_secrets]],
         }
 
     # --- what is there now -------------------------------------------------------------------------------------------
@@ -206,24 +230,28 @@ class _Run:
         return content
 
     def _read_one(self, path: str, entry: FileEntry | None, content: _Content, same_rules: bool) -> None:
-        from rag_mcp.ingest.decode import Undecodable, decode, raw_digest, text_digest
+        from rag_mcp.ingest.decode import Undecodable, decode, text_digest
         from rag_mcp.ingest.parse import Rejected
 
         file = self.files[path]
         try:
             raw = read_file(self.root, file, max_bytes=self.options.max_file_bytes)
-        except FileNotFoundError:
+        except FileGone:
+            content.gone.append(path)
             return
-        except (OSError, FileChanging) as error:
-            content.unreadable.append(Skipped(path, _unreadable_reason(error)))
+        except FileRefused as error:
+            content.rejected[path] = ("", str(error))
+            return
+        except FileUnreadable as error:
+            content.unreadable.append(Skipped(path, f"{error} Kept as last indexed, if it was."))
             if entry is not None:
                 content.kept[path] = entry
             return
+        sha = f"raw:{hashlib.sha256(raw).hexdigest()}"
         try:
-            sha = raw_digest(raw)
             text = decode(raw)
             sha = text_digest(text)
-            if same_rules and entry is not None and entry.sha256 == sha and _same_place(entry, self.placed[path]):
+            if same_rules and entry is not None and entry.sha256 == sha and same_place(entry, self.placed[path]):
                 content.unchanged[path] = entry
             else:
                 content.parsed[path] = self._parse(path, text, sha)
@@ -262,7 +290,7 @@ class _Run:
     def _find_secrets(self, path: str, text: str) -> list[str]:
         from rag_mcp.ingest.guard import find_secrets
 
-        findings = find_secrets(text, path=path, allow=self.policy.allow_list)
+        findings = [found for found in find_secrets(text) if not secret_allowed(self.policy, path, found.kind)]
         return [f"{finding.kind} (line {finding.line})" for finding in findings[:5]]
 
     # --- what the next generation holds ------------------------------------------------------------------------------
@@ -318,7 +346,7 @@ class _Run:
         self, series: Mapping[str, Sequence[str]], content: _Content, old: Manifest | None, live: Generation | None
     ) -> None:
         """Read the unchanged members of ``series`` too: which of them owns a passage may have changed."""
-        wanted = {path for members in series.values() for path in members} | getattr(self, "dissolved", set())
+        wanted = {path for members in series.values() for path in members} | self.dissolved
         for path in sorted(wanted - content.parsed.keys()):
             entry = content.unchanged.pop(path, None) or content.kept.pop(path)
             parsed = self._reread(path, entry)
@@ -327,8 +355,7 @@ class _Run:
             content.parsed[path] = parsed
 
     def _reread(self, path: str, entry: FileEntry) -> ParsedFile | None:
-        from rag_mcp.ingest.decode import Undecodable, decode, text_digest
-        from rag_mcp.ingest.parse import Rejected
+        from rag_mcp.ingest.decode import decode, text_digest
 
         if path not in self.files:
             return None
@@ -336,7 +363,7 @@ class _Run:
             text = decode(read_file(self.root, self.files[path], max_bytes=self.options.max_file_bytes))
             sha = text_digest(text)
             return self._parse(path, text, sha) if sha == entry.sha256 else None
-        except (OSError, FileChanging, Undecodable, Rejected):
+        except CorpusError:
             return None
 
     def _restore(self, path: str, entry: FileEntry, live: Generation | None) -> ParsedFile:
@@ -374,27 +401,23 @@ class _Run:
                     on_step=self.on_step,
                 )
             )
-            self.cache_to_trim = True
+            self.published = True
             return number
         finally:
             cache.close()
 
-    def _embed(self, records: Records, delta: Delta, cache: object) -> int:
-        from rag_mcp.stores.cache import EmbeddingCache
-
-        assert isinstance(cache, EmbeddingCache)
+    def _embed(self, records: Records, delta: Delta, cache: EmbeddingCache) -> int:
+        """Compute the vectors that are not cached yet, keeping each batch as it comes; return how many."""
         needed = {records.chunks[i].text_key: None for ids in delta.added.values() for i in ids if i in records.chunks}
-        present = set() if self.options.re_embed else cache.known(list(needed))
-        missing = [key for key in needed if key not in present]
+        missing = list(needed) if self.options.re_embed else _not_cached(cache, list(needed))
         for start in range(0, len(missing), _EMBED_SLICE):
             self.on_step(Step.EMBEDDING)
             keys = missing[start : start + _EMBED_SLICE]
             done = start
 
-            def keep(offset: int, rows: object, keys: Sequence[str] = keys, done: int = done) -> None:
-                count = len(rows)  # type: ignore[arg-type]  # a numpy array
-                cache.put(keys[offset : offset + count], rows)  # type: ignore[arg-type]
-                self.progress("embed", done + offset + count, len(missing))
+            def keep(offset: int, rows: Vectors, keys: Sequence[str] = keys, done: int = done) -> None:
+                cache.put(keys[offset : offset + len(rows)], rows)
+                self.progress("embed", done + offset + len(rows), len(missing))
 
             self.embedder.embed_documents([records.embedded[key] for key in keys], on_batch=keep)
         return len(missing)
@@ -402,7 +425,7 @@ class _Run:
     def _collect(self) -> None:
         self.store.collect(keep=1 if self.options.clean else 2)
         self.on_step(Step.COLLECTED)
-        if getattr(self, "cache_to_trim", False):
+        if self.published:
             self._trim_cache()
 
     def _trim_cache(self) -> None:
@@ -418,7 +441,7 @@ class _Run:
             keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())
         cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
         try:
-            cache.trim(keep)
+            cache.trim(keep.pop(self.identity.fingerprint, set()), keep)
         finally:
             cache.close()
 
@@ -453,7 +476,7 @@ class _Run:
         changed = {
             path
             for path in content.parsed
-            if old is None or path not in old.files or old.files[path] != manifest.files[path]
+            if old is None or path not in old.files or _plain(old.files[path]) != _plain(manifest.files[path])
         }
         embedder = self.__dict__.get("embedder")
         return IngestSummary(
@@ -461,12 +484,12 @@ class _Run:
             files_ingested=len(changed),
             files_unchanged=len(manifest.files) - len(changed),
             files_skipped=len(skipped),
-            files_deleted=len(plan.removed) if old is not None else 0,
+            files_deleted=sum(path not in manifest.files for path in old.files) if old is not None else 0,
             chunks_added=delta.size(lambda part: part.added),
             chunks_deleted=delta.size(lambda part: part.deleted),
             chunks_updated=delta.size(lambda part: part.updated),
             chunks_deduped=sum(not row[4] for entry in manifest.files.values() for row in entry.rows),
-            chunks_embedded=getattr(self, "embedded_count", 0),
+            chunks_embedded=self.embedded_count,
             chunks_truncated=int(getattr(embedder, "truncated", 0)),
             incremental=old is not None,
             rebuilt_because=self.rebuilt_because,
@@ -479,25 +502,25 @@ class _Run:
         )
 
 
-def chunk_limits(identity: EmbedderIdentity) -> object:
-    """Chunk sizes for a model, in its own tokens."""
+def chunk_limits(identity: EmbedderIdentity) -> ChunkLimits:
+    """Chunk sizes for a model, in its own tokens; two are kept for the special ones."""
     from rag_mcp.ingest.chunking import ChunkLimits
 
-    return ChunkLimits(max_tokens=min(identity.max_tokens - 2, 254))
+    return ChunkLimits(max_tokens=min(identity.max_tokens, 256) - 2)
 
 
-def _limit_values(identity: EmbedderIdentity) -> list[object]:
-    from dataclasses import astuple
-
-    return list(astuple(chunk_limits(identity)))  # type: ignore[call-overload]
+def _not_cached(cache: EmbeddingCache, keys: Sequence[str]) -> list[str]:
+    """Keys without a sound vector, looked up in slices: the vectors themselves are not kept in memory."""
+    missing: list[str] = []
+    for start in range(0, len(keys), _LOOKUP_SLICE):
+        part = keys[start : start + _LOOKUP_SLICE]
+        known = cache.get(part)
+        missing.extend(key for key in part if key not in known)
+    return missing
 
 
 def _status(file: CorpusFile) -> FileStat:
     return file.size, file.mtime_ns, file.ctime_ns, file.inode
-
-
-def _same_place(entry: FileEntry, placed: Placed) -> bool:
-    return entry.source_class is placed.source_class and entry.project == placed.project
 
 
 def _entries_differ(old: Manifest, new: Manifest) -> bool:
@@ -505,20 +528,14 @@ def _entries_differ(old: Manifest, new: Manifest) -> bool:
     return (
         old.files.keys() != new.files.keys()
         or dict(old.derivation) != dict(new.derivation)
-        or dict(old.rejected) != dict(new.rejected)
-        or any(_plain(entry) != _plain(new.files[path]) for path, entry in old.files.items() if path in new.files)
+        or {path: tuple(value) for path, value in old.rejected.items()} != dict(new.rejected)
+        or any(
+            entry is not new.files[path] and _plain(entry) != _plain(new.files[path])
+            for path, entry in old.files.items()
+        )
     )
 
 
 def _plain(entry: FileEntry) -> tuple[object, ...]:
     rows = tuple(tuple(row) for row in entry.rows)
     return entry.sha256, entry.source_class, entry.project, entry.doc_class, entry.title, entry.series, entry.day, rows
-
-
-def _unreadable_reason(error: BaseException) -> str:
-    reason = getattr(error, "strerror", None) or str(error)
-    return f"unreadable ({reason}); kept as last indexed, if it was"
-
-
-def iter_paths(items: Iterable[Skipped]) -> Iterable[str]:
-    return (item.source for item in items)

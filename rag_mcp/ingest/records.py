@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag_mcp.ingest.manifest import ChunkRef, FileEntry, chunk_digest, chunk_id
+from rag_mcp.ingest.manifest import FileEntry, chunk_digest, chunk_id
 from rag_mcp.ingest.parse import ParsedFile
 from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, collapse, series_of
 from rag_mcp.models import Chunk
@@ -122,10 +122,10 @@ def _records(
     file: ParsedFile, series: str | None, day: str | None, chunks: Sequence[Chunk], owned: Sequence[bool]
 ) -> Records:
     records = Records(deduped=owned.count(False))
-    rows = []
+    rows: list[tuple[str, str, int, int, str]] = []
     for item, chunk, is_owner in zip(file.passages, chunks, owned, strict=True):
         digest = chunk_digest(chunk) if is_owner else ""
-        rows.append(tuple(ChunkRef(chunk.id, chunk.text_key, item.passage.line_start, item.passage.line_end, digest)))
+        rows.append((chunk.id, chunk.text_key, item.passage.line_start, item.passage.line_end, digest))
         if is_owner:
             records.chunks[chunk.id] = chunk
             records.embedded[chunk.text_key] = item.embedded

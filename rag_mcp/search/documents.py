@@ -100,9 +100,7 @@ def page_documents(
         if len(found) == request.limit:
             return DocumentPage(tuple(found), _cursor(found[-1].source), opened.number)
         title = neutralise(entry.title)[0]
-        found.append(
-            DocumentEntry(path, title, entry.source_class, entry.project, entry.doc_class, len(entry.rows))
-        )
+        found.append(DocumentEntry(path, title, entry.source_class, entry.project, entry.doc_class, len(entry.rows)))
     return DocumentPage(tuple(found), None, opened.number)
 
 

@@ -1,0 +1,489 @@
+"""The ``rag-mcp`` command: parses, calls KnowledgeBase and its neighbours, prints. Nothing else prints.
+
+Without a command it is the MCP server on stdio. Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 another run
+holds the lock, 4 done but files were left out and --strict was given.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from rag_mcp import __version__
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rag_mcp.config import Config
+    from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.models import IngestSummary, SearchResponse
+
+__all__ = ["app", "main"]
+
+FAILED, USAGE, LOCKED, STRICT = 1, 2, 3, 4
+
+app = typer.Typer(
+    name="rag-mcp",
+    help="Answers questions from a folder of markdown, with cited passages, all on this machine. "
+    "Without a command: the MCP server on stdio.",
+    no_args_is_help=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).")]
+_Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).")]
+_Embedder = Annotated[
+    str | None, typer.Option("--embedder", help="minilm, minilm-int8, bge, onnx, ollama or hash (RAG_MCP_EMBEDDER).")
+]
+_Collection = Annotated[str | None, typer.Option("--collection", help="Name of the collection (RAG_MCP_COLLECTION).")]
+_Profile = Annotated[str | None, typer.Option("--profile", help="Access profile (RAG_MCP_CLIENT_PROFILE).")]
+_Policy = Annotated[Path | None, typer.Option("--policy", help="Policy file (RAG_MCP_POLICY).")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="replace")
+    try:
+        app()
+    except RagMcpError as error:
+        _fail(error)
+
+
+def _fail(error: RagMcpError) -> NoReturn:
+    typer.echo(f"rag-mcp: {error}", err=True)
+    if isinstance(error, StoreLocked):
+        sys.exit(LOCKED)
+    sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
+
+
+@app.callback(invoke_without_command=True)
+def serve(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"rag-mcp {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        from rag_mcp.server import main as run_server
+
+        sys.exit(run_server())
+
+
+def _config(**flags: object) -> Config:
+    from rag_mcp.config import Config
+
+    return Config.load(**flags)
+
+
+def _console(*, err: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=err, highlight=False, emoji=False, markup=False, soft_wrap=False)
+
+
+# --- ingest ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def ingest(
+    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).")] = None,
+    db: _Db = None,
+    embedder: _Embedder = None,
+    collection: _Collection = None,
+    policy: _Policy = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Path prefix to leave out; repeatable.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
+    re_embed: Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")] = False,
+    rehash: Annotated[bool, typer.Option("--rehash", help="Read every file instead of trusting its times.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 when any file was left out.")] = False,
+    no_snapshot_dedupe: Annotated[
+        bool, typer.Option("--no-snapshot-dedupe", help="Index every snapshot of a dated series whole.")
+    ] = False,
+    allow_shrink: Annotated[
+        bool, typer.Option("--allow-shrink", help="Accept that nearly all files are gone.")
+    ] = False,
+    handoff_mirror_dir: Annotated[
+        list[str] | None, typer.Option(help="Folder whose handoff files have doc_class handoff; repeatable.")
+    ] = None,
+    handoff_mirror_basename: Annotated[
+        list[str] | None, typer.Option(help="File name that is a handoff there; repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Bring the store in step with a folder. Cheap when nothing changed: run it as often as you like."""
+    from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.ingest.pipeline import run_ingest
+
+    defaults = IngestOptions()
+    options = IngestOptions(
+        exclude=tuple(exclude or ()),
+        full=full,
+        clean=clean,
+        re_embed=re_embed,
+        rehash=rehash,
+        strict=strict,
+        snapshot_dedupe=not no_snapshot_dedupe,
+        allow_shrink=allow_shrink,
+        dry_run=dry_run,
+        handoff_dirs=tuple(handoff_mirror_dir or defaults.handoff_dirs),
+        handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
+    )
+    config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
+    with _progress(enabled=not (quiet or as_json) or sys.stderr.isatty()) as report:
+        summary = run_ingest(config, options, progress=report)
+    _print_summary(summary, options, quiet=quiet, as_json=as_json)
+    if strict and summary.skipped:
+        raise typer.Exit(STRICT)
+
+
+class _Progress:
+    """A bar on stderr, only on a terminal; made when the first work is reported, so an idle run loads nothing."""
+
+    _LABELS = {"read": "Reading files", "embed": "Embedding passages", "write": "Writing the index"}
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled and sys.stderr.isatty()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Callable[[str, int, int], None]:
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if not self._enabled:
+            return
+        if self._bar is None:
+            self._bar = self._made()
+            self._bar.start()
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(self._LABELS[stage], total=total)
+        self._bar.update(self._tasks[stage], completed=done, total=total)
+
+    @staticmethod
+    def _made() -> Any:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        class Rate(TextColumn):
+            def render(self, task: Any) -> Any:
+                from rich.text import Text
+
+                speed = task.finished_speed or task.speed
+                return Text(f"{speed:.0f}/s" if speed else "")
+
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            Rate(""),
+            TimeRemainingColumn(),
+            console=_console(err=True),
+            transient=True,
+        )
+
+
+def _progress(*, enabled: bool) -> _Progress:
+    return _Progress(enabled)
+
+
+def summary_payload(summary: IngestSummary) -> dict[str, object]:
+    """The summary as JSON has it."""
+    return asdict(summary)
+
+
+def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"ok": True, "dry_run": options.dry_run, **summary_payload(summary)}, ensure_ascii=False))
+        return
+    state = f"generation {summary.generation}" if summary.generation is not None else "no generation"
+    line = (
+        f"{'would change' if options.dry_run else 'done'}: {summary.files_seen} files seen, "
+        f"{summary.files_ingested} ingested, {summary.files_deleted} gone, {summary.files_skipped} left out; chunks "
+        f"+{summary.chunks_added} -{summary.chunks_deleted} ~{summary.chunks_updated}, "
+        f"{summary.chunks_embedded} embedded, {summary.store_count} in store; {state}; {summary.elapsed_s:.2f} s"
+    )
+    typer.echo(line)
+    if quiet:
+        return
+    from rag_mcp.sanitize import terminal_safe
+
+    if summary.rebuilt_because:
+        typer.echo(f"Built anew: {summary.rebuilt_because}.")
+    for reason, count in summary.excluded.items():
+        typer.echo(f"Not part of the corpus: {count} ({reason}).")
+    for item in summary.skipped:
+        typer.echo(f"Left out: {terminal_safe(item.source)}: {terminal_safe(item.reason)}")
+
+
+# --- query -----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def query(
+    text: Annotated[str, typer.Argument(help="The question.")],
+    db: _Db = None,
+    corpus: _Corpus = None,
+    k: Annotated[str | None, typer.Option("-k", help="How many passages, 1 to 20 (default 5).")] = None,
+    mode: Annotated[str | None, typer.Option(help="hybrid, fts or vector.")] = None,
+    source_class: Annotated[
+        str | None, typer.Option("--source-class", help="all, code, docs, decisions, config or memory.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    doc_class: Annotated[str | None, typer.Option("--doc-class", help="note or handoff.")] = None,
+    confidence: Annotated[str | None, typer.Option(help="strict or normal.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="State of dated series on this day, YYYY-MM-DD.")] = None,
+    max_chars: Annotated[str | None, typer.Option("--max-chars", help="Budget for all passages.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how each hit came to its place.")] = False,
+    profile: _Profile = None,
+    policy: _Policy = None,
+    embedder: _Embedder = None,
+    collection: _Collection = None,
+    as_json: _Json = False,
+) -> None:
+    """Ask one question."""
+    from rag_mcp.contract import parse_search, search_payload
+
+    arguments = {
+        "query": text,
+        "k": k,
+        "mode": mode,
+        "source_class": source_class,
+        "project": project,
+        "doc_class": doc_class,
+        "confidence": confidence,
+        "as_of": as_of,
+        "max_chars": max_chars,
+        "explain": explain,
+    }
+    request = parse_search(arguments)
+    with _knowledge(db, corpus, profile, policy, embedder, collection) as base:
+        response = base.search(request)
+    if as_json:
+        typer.echo(json.dumps(search_payload(response), ensure_ascii=False))
+        return
+    _print_answer(response)
+
+
+class _knowledge:  # noqa: N801  # used like contextlib's lower-case managers
+    """A KnowledgeBase for one command."""
+
+    def __init__(
+        self,
+        db: Path | None,
+        corpus: Path | None,
+        profile: str | None,
+        policy: Path | None,
+        embedder: str | None,
+        collection: str | None,
+    ) -> None:
+        self._config = _config(
+            db_path=db,
+            corpus_root=corpus,
+            profile=profile,
+            policy_path=policy,
+            embedder=embedder,
+            collection=collection,
+        )
+
+    def __enter__(self) -> KnowledgeBase:
+        from rag_mcp.knowledge import KnowledgeBase
+
+        self._base = KnowledgeBase.open(self._config)
+        return self._base
+
+    def __exit__(self, *_: object) -> None:
+        self._base.close()
+
+
+def _print_answer(response: SearchResponse) -> None:
+    from rich.text import Text
+
+    from rag_mcp.sanitize import terminal_safe
+
+    console = _console()
+    if response.degraded:
+        console.print(Text(f"Degraded: {response.degraded_reason}", style="yellow"))
+    if response.status != "OK":
+        console.print(Text(f"{response.status} ({response.reason})", style="bold"))
+        return
+    for number, result in enumerate(response.results, start=1):
+        cited = result.citation
+        head = f"{number}. {cited.source}:{cited.line_start}-{cited.line_end}"
+        console.print(Text(terminal_safe(head), style="bold cyan"))
+        about = " > ".join(cited.heading_path) or cited.title
+        note = f"   {terminal_safe(about)}  [{result.confidence}, {result.score:.2f}]"
+        if cited.snapshot_date:
+            note += f"  as of {', '.join((cited.snapshot_date, *cited.also_unchanged_on))}"
+        console.print(Text(note, style="dim"))
+        # Every line of a passage is prefixed, so that a passage can't look like another result.
+        for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").split("\n"):
+            console.print(Text(f"   | {line}"))
+        for source in result.also_in:
+            console.print(Text(f"   same text in {terminal_safe(source)}", style="dim"))
+        if result.explain:
+            console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
+        console.print()
+
+
+# --- looking after the store -----------------------------------------------------------------------------------------
+
+
+@app.command()
+def status(
+    db: _Db = None,
+    corpus: _Corpus = None,
+    profile: _Profile = None,
+    policy: _Policy = None,
+    collection: _Collection = None,
+    as_json: _Json = False,
+) -> None:
+    """Say what the store holds and how it is."""
+    from rag_mcp.contract import status_payload
+
+    with _knowledge(db, corpus, profile, policy, None, collection) as base:
+        payload = status_payload(base.status())
+    if as_json:
+        typer.echo(json.dumps(payload, ensure_ascii=False))
+        return
+    from rag_mcp.sanitize import terminal_safe
+
+    for key, value in payload.items():
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+        typer.echo(f"{key}: {terminal_safe(str(shown))}")
+
+
+@app.command()
+def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
+    """Check every byte, id, record and vector of the live generation; exit 1 when something differs."""
+    from rag_mcp.ingest.verify import verify_deep
+    from rag_mcp.stores.generations import GenerationStore, resolve_store
+
+    config = _config(db_path=db, corpus_root=corpus, collection=collection)
+    store = GenerationStore(resolve_store(config.store_path, config.collection))
+    generation = store.open()
+    try:
+        problems = verify_deep(generation, scratch=config.scratch_dir)
+    finally:
+        generation.close()
+    if as_json:
+        typer.echo(
+            json.dumps({"ok": not problems, "generation": generation.number, "problems": problems}, ensure_ascii=False)
+        )
+    else:
+        for problem in problems:
+            typer.echo(problem)
+        typer.echo(f"generation {generation.number}: {'clean' if not problems else f'{len(problems)} problems'}")
+    if problems:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def rollback(
+    number: Annotated[int | None, typer.Argument(help="Generation to go back to (default: the one before).")] = None,
+    db: _Db = None,
+    corpus: _Corpus = None,
+    collection: _Collection = None,
+) -> None:
+    """Serve an older generation again. The next ingest starts from it."""
+    from rag_mcp.ingest.maintenance import roll_back
+
+    config = _config(db_path=db, corpus_root=corpus, collection=collection)
+    typer.echo(f"generation {roll_back(config, number)} is live")
+
+
+@app.command()
+def doctor(
+    db: _Db = None,
+    corpus: _Corpus = None,
+    policy: _Policy = None,
+    embedder: _Embedder = None,
+    collection: _Collection = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Rebuild a damaged generation and sweep leftovers.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Look at everything that can be wrong here and say what to do; exit 1 when something is."""
+    from rag_mcp.ingest.maintenance import examine, repair
+
+    config = _config(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
+    if fix:
+        for line in repair(config):
+            typer.echo(line)
+    findings = examine(config)
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
+    else:
+        for finding in findings:
+            typer.echo(f"{'ok  ' if finding.ok else 'BAD '} {finding.what}: {finding.detail}")
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def watch(
+    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).")] = None,
+    db: _Db = None,
+    embedder: _Embedder = None,
+    collection: _Collection = None,
+    policy: _Policy = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Path prefix to leave out; repeatable.")] = None,
+    debounce: Annotated[float, typer.Option(help="Seconds of quiet before a run.")] = 2.0,
+) -> None:
+    """Ingest whenever the folder changes, until interrupted."""
+    from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.ingest.pipeline import run_ingest
+    from rag_mcp.ingest.watch import watch_corpus
+
+    config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
+    options = IngestOptions(exclude=tuple(exclude or ()))
+
+    def run() -> None:
+        try:
+            _print_summary(run_ingest(config, options), options, quiet=True, as_json=False)
+        except RagMcpError as error:
+            typer.echo(f"rag-mcp: {error}", err=True)
+
+    watch_corpus(config, run, debounce_s=debounce)
+
+
+@app.command()
+def gaps(
+    file: Annotated[Path | None, typer.Argument(help="The gap log (RAG_MCP_GAP_LOG).")] = None, as_json: _Json = False
+) -> None:
+    """Group the questions that found nothing, most frequent first."""
+    from rag_mcp.errors import ConfigError
+    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.search.gaps import group_gaps, read_gaps
+
+    path = file or _config().gap_log
+    if path is None:
+        raise ConfigError("No gap log: name the file, or set RAG_MCP_GAP_LOG.")
+    groups = group_gaps(read_gaps(path))
+    if as_json:
+        typer.echo(json.dumps([asdict(group) for group in groups], ensure_ascii=False))
+        return
+    for group in groups:
+        typer.echo(f"{group.count} x  {terminal_safe(group.questions[0])}  (last {group.last_at})")
+        for question in group.questions[1:]:
+            typer.echo(f"       {terminal_safe(question)}")

@@ -1,0 +1,192 @@
+"""Roll back, examine and repair a store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_mcp.config import Config
+from rag_mcp.embedders import embedder_identity
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreDamaged, StoreEmpty, StoreLocked
+from rag_mcp.ingest.options import IngestOptions
+from rag_mcp.stores.files import is_writable
+from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
+
+__all__ = ["Finding", "examine", "repair", "roll_back"]
+
+_LOW_DISK_BYTES = 500 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: how it is, and what to do about it if it is not well."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+def _store(config: Config) -> GenerationStore:
+    return GenerationStore(resolve_store(config.store_path, config.collection))
+
+
+def roll_back(config: Config, number: int | None) -> int:
+    """Make an older generation live; return its number. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked."""
+    from rag_mcp.ingest.verify import changed_files
+
+    store = _store(config)
+    live = store.current()
+    if live is None:
+        raise StoreEmpty("There is no generation to go back to.")
+    with store.writer_lock():
+        older = [other for other in store.numbers() if other < live]
+        target = number if number is not None else max(older, default=None)
+        if target is None or target not in store.numbers():
+            kept = ", ".join(map(str, store.numbers()))
+            raise InvalidArgument("number", f"there is no such older generation; kept are {kept}.")
+        damaged = changed_files(store.path(target), store.info(target))
+        if damaged:
+            raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
+        store.point_to(target)
+    return target
+
+
+def repair(config: Config) -> list[str]:
+    """Rebuild a damaged live generation from corpus and embedding cache, sweep leftovers; say what was done.
+
+    Texts whose vectors are cached are not embedded again.
+    """
+    from rag_mcp.ingest.pipeline import run_ingest
+    from rag_mcp.ingest.verify import verify_deep
+
+    store = _store(config)
+    done: list[str] = []
+    try:
+        generation = store.open()
+    except StoreEmpty:
+        return ["nothing to repair: the store is empty"]
+    except StoreDamaged as error:
+        problems = [str(error)]
+    else:
+        try:
+            problems = verify_deep(generation, scratch=config.scratch_dir)
+        finally:
+            generation.close()
+    with store.writer_lock():
+        leftovers = [entry for entry in store.folder.iterdir() if entry.name.startswith((".building-", ".trash-"))]
+        store.sweep()
+        done.extend(f"removed leftover {entry.name}" for entry in leftovers)
+    if problems:
+        done.extend(f"found: {problem}" for problem in problems)
+        summary = run_ingest(config, IngestOptions(full=True))
+        done.append(f"built generation {summary.generation} anew, {summary.chunks_embedded} passages embedded")
+    else:
+        done.append("the live generation is whole")
+    return done
+
+
+def examine(config: Config) -> list[Finding]:
+    """Look at environment, model, policy, store, lock, disk and leftovers."""
+    checks = (_check_versions, _check_model, _check_policy, _check_corpus, _check_store, _check_lock, _check_disk)
+    return [finding for check in checks for finding in _guarded(check.__name__.removeprefix("_check_"), check(config))]
+
+
+def _guarded(what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    try:
+        yield from findings
+    except RagMcpError as error:
+        yield Finding(what, False, str(error))
+    except OSError as error:
+        yield Finding(what, False, f"can't be looked at: {error.strerror}")
+
+
+def _check_versions(_: Config) -> Iterator[Finding]:
+    from importlib import metadata
+
+    names = ("chromadb", "tantivy", "onnxruntime", "tokenizers", "mcp")
+    yield Finding("packages", True, ", ".join(f"{name} {metadata.version(name)}" for name in names))
+
+
+def _check_model(config: Config) -> Iterator[Finding]:
+    identity = embedder_identity(config)
+    yield Finding("model", True, f"{identity.name}, {identity.dimension} dimensions, {identity.fingerprint[:24]}")
+
+
+def _check_policy(config: Config) -> Iterator[Finding]:
+    from rag_mcp.policy import load_policy
+    from rag_mcp.search.access import resolve_profile
+
+    policy = load_policy(config.policy_path)
+    profile = resolve_profile(config.profile, policy)
+    where = str(config.policy_path) if config.policy_path else "built in"
+    yield Finding("policy", True, f"{where}; this process has profile {profile.name}")
+
+
+def _check_corpus(config: Config) -> Iterator[Finding]:
+    root = config.corpus_root
+    if root is None:
+        yield Finding("corpus", True, "not named here; only ingest needs it (RAG_MCP_CORPUS_ROOT)")
+    else:
+        yield Finding("corpus", root.is_dir(), f"{root}{'' if root.is_dir() else ' is not a folder'}")
+
+
+def _check_store(config: Config) -> Iterator[Finding]:
+    from rag_mcp.ingest.verify import changed_files
+
+    store = _store(config)
+    if is_foreign_chroma(config.store_path):
+        yield Finding("store", True, f"{config.store_path} is another program's; ours lies beside it in {store.root}")
+    live = store.current()
+    if live is None:
+        yield Finding("store", False, f"{store.root} holds nothing yet. Run: rag-mcp ingest CORPUS --db DB")
+        return
+    info = store.info(live)
+    damaged = changed_files(store.path(live), info)
+    detail = f"generation {live} of {info.created_at}, {sum(info.counts.values())} passages of {info.files} files"
+    if damaged:
+        detail = f"{detail}; changed on disk: {', '.join(damaged)}. Run: rag-mcp doctor --fix"
+    yield Finding("store", not damaged, detail)
+    built, mine = info.identity.get("embedder"), embedder_identity(config).fingerprint
+    detail = "the store's" if built == mine else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
+    yield Finding("embedder", built == mine, f"{config.embedder}: {detail}")
+    stale = [entry.name for entry in store.folder.iterdir() if entry.name.startswith((".building-", ".trash-"))]
+    detail = ", ".join(stale) + " (the next ingest removes them)" if stale else "none"
+    yield Finding("leftovers", True, detail)
+
+
+def _check_lock(config: Config) -> Iterator[Finding]:
+    store = _store(config)
+    if not store.root.is_dir() or not is_writable(store.root):
+        yield Finding("lock", True, "the store is read-only here: searching works, ingesting does not")
+        return
+    try:
+        with store.writer_lock():
+            yield Finding("lock", True, "free")
+    except StoreLocked as error:
+        yield Finding("lock", True, f"{error} That is fine while it runs.")
+
+
+def _check_disk(config: Config) -> Iterator[Finding]:
+    folder = _store(config).root
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    used = _size(_store(config).root)
+    detail = f"{used / 2**20:.0f} MiB used by the store, {free / 2**20:.0f} MiB free"
+    yield Finding("disk", free > max(_LOW_DISK_BYTES, used), detail)
+
+
+def _size(folder: Path) -> int:
+    """Bytes on disk; a file with several names (shared by generations) counts once."""
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            status = os.lstat(os.path.join(base, name))
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += status.st_size
+    return total
