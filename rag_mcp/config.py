@@ -59,7 +59,7 @@ class Config:
     log_format: str = "text"
 
     @classmethod
-    def load(cls, env: Mapping[str, str] | None = None, **flags: object) -> Config:
+    def load(cls, env: Mapping[str, str] | None = None, /, **flags: object) -> Config:
         """Build from ``env`` (default: the process's), overridden by every flag that is not None.
 
         Raises ConfigError naming the variable when a value can't be used.
