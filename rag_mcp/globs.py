@@ -1,10 +1,9 @@
 """Path patterns of the policy file: gitignore's meaning on whole path components, without its escapes.
 
 ``*`` and ``?`` stay within one component, ``**`` spans components. A pattern without a slash (a closing one does not
-count) matches at any depth, any other from the root; a closing slash asks for a folder
-(behind ``**`` it adds nothing). Whoever matches a folder
-matches everything below it. Character classes, braces, backslashes and ``!`` are refused rather than taken literally:
-a deny pattern that silently matches nothing would be worse than an error.
+count) matches at any depth, any other from the root; a closing slash asks for a folder (behind ``**`` it adds
+nothing). Whoever matches a folder matches everything below it. Character classes, braces, backslashes and ``!`` are
+refused rather than taken literally: a deny pattern that silently matches nothing would be worse than an error.
 """
 
 from __future__ import annotations
