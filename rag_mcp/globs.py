@@ -1,9 +1,9 @@
 """Path patterns of the policy file: gitignore's meaning on whole path components, without its escapes.
 
 ``*`` and ``?`` stay within one component, ``**`` spans components. A pattern without a slash (a closing one does not
-count) matches at any depth, any other from the root; a closing slash asks for a folder. Whoever matches a folder
-matches everything below it. Character classes, braces, backslashes and ``!`` are refused rather than taken literally:
-a deny pattern that silently matches nothing would be worse than an error.
+count) matches at any depth, any other from the root; a closing slash asks for a folder (behind ``**`` it adds
+nothing). Whoever matches a folder matches everything below it. Character classes, braces, backslashes and ``!`` are
+refused rather than taken literally: a deny pattern that silently matches nothing would be worse than an error.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class GlobSet:
         self._folded = _compile([folded(glob) for glob in globs]) if fold else None
 
     def first(self, path: str) -> int | None:
-        """Return the index of the first pattern that matches ``path`` (relative, posix), or None."""
+        """Return the index of the first pattern that matches ``path``, or None.
+
+        Paths are relative and posix; a folder's own path is given with a closing slash.
+        """
         if self._exact is None:
             return None
         found = self._exact.fullmatch(composed(path))
@@ -93,13 +96,12 @@ def _pattern(glob: str) -> str:
     """Translate one pattern; groups are non-capturing, so that a caller's group number names the pattern."""
     anchored = "/" in glob.rstrip("/")
     groups = _groups(glob.strip("/").split("/"), anchored=anchored)
-    below = "/.+" if glob.endswith("/") else "(?:/.+)?"
-    if not groups[-1]:
-        # A closing ** means what is inside; with a slash behind it, what is inside a folder inside.
+    below = "/.*" if glob.endswith("/") else "(?:/.*)?"
+    if not groups[-1]:  # a closing ** means what is inside
         groups.pop()
-        below = "/[^/]+/.+" if glob.endswith("/") else "/.+"
+        below = "/.*"
         if not any(groups):
-            return below[1:]
+            return ".+"
     *leading, last = groups
     parts = []
     for position, group in enumerate(leading):

@@ -171,7 +171,7 @@ def classify(policy: Policy, path: str) -> Placement:
 
 
 def denied(policy: Policy, path: str) -> bool:
-    """Tell whether a file or folder is denied, whatever its case or Unicode normalisation."""
+    """Tell whether a file, or a folder (closing slash), is denied, whatever its case or Unicode normalisation."""
     return policy._matchers.deny.matches(path)
 
 

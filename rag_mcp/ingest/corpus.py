@@ -270,7 +270,9 @@ class _Walk:
             return "not markdown"
         if self.prefixes and composed(path) in self.prefixes:
             return "--exclude"
-        if ignores and _ignored(path + "/" if is_folder else path, ignores):
+        if is_folder:
+            path += "/"
+        if ignores and _ignored(path, ignores):
             return self.ignore_file.lstrip(".")
         if denied(self.policy, path):
             return "denied by policy"
@@ -381,14 +383,16 @@ def _is_junction(entry: os.DirEntry[str]) -> bool:
 def _read_once(root: Path, path: str, max_bytes: int) -> bytes | None:
     """Return the file's bytes, or None when it changed meanwhile. Raises OSError, FileRefused."""
     descriptor = _open_beneath(root, path)
-    with os.fdopen(descriptor, "rb", buffering=0) as stream:
-        before = os.fstat(stream.fileno())
+    try:
+        before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
             raise FileRefused(f"{printable(path)}: not a regular file.")
         if before.st_size > max_bytes:
             raise FileRefused(f"{printable(path)}: larger than {max_bytes:,} bytes.")
-        data = _read_up_to(stream.fileno(), before.st_size + 1)
-        after = os.fstat(stream.fileno())
+        data = _read_up_to(descriptor, before.st_size + 1)
+        after = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
     unchanged = (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
         after.st_size,
         after.st_mtime_ns,

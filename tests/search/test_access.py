@@ -1,0 +1,176 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_mcp.errors import NotFound
+from rag_mcp.models import SourceClass
+from rag_mcp.paths import path_problem
+from rag_mcp.policy import Policy, ProfileRule, built_in_policy
+from rag_mcp.search.access import (
+    AccessPlan,
+    may_open,
+    may_see,
+    no_such_document,
+    plan_access,
+    resolve_profile,
+    safe_source,
+)
+
+CODE, DOCS, DECISIONS, CONFIG, MEMORY = (
+    SourceClass.CODE,
+    SourceClass.DOCS,
+    SourceClass.DECISIONS,
+    SourceClass.CONFIG,
+    SourceClass.MEMORY,
+)
+CLASSES = st.frozensets(st.sampled_from(SourceClass))
+REQUESTS = st.one_of(st.none(), st.sampled_from(SourceClass))
+MISSPELT = [
+    None,
+    "",
+    " ",
+    "Restricted",
+    " auditor ",
+    "auditor ",
+    "Auditor",
+    "AUDITOR",
+    "auditor;",
+    "auditor\n",
+    "auditor\0",
+    "auditor,restricted",
+    "root",
+    "*",
+    "\u0430uditor",
+    "ａuditor",
+]
+
+
+@pytest.mark.parametrize("raw", MISSPELT)
+def test_every_name_but_the_exact_one_is_restricted(raw):
+    profile = resolve_profile(raw, built_in_policy())
+    assert (profile.name, profile.classes) == ("restricted", {DOCS, DECISIONS})
+
+
+@given(st.text())
+def test_no_text_gives_more_than_a_defined_profile(raw):
+    policy = built_in_policy()
+    assert resolve_profile(raw, policy).name == (raw if raw in policy.profiles else "restricted")
+
+
+def test_an_unknown_name_gets_what_the_policy_calls_restricted():
+    policy = Policy(profiles={"restricted": ProfileRule(frozenset({MEMORY}))})
+    assert resolve_profile("nobody", policy).classes == {MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("name", "requested", "plan"),
+    [
+        ("restricted", None, AccessPlan((DECISIONS, DOCS))),
+        ("engineer", None, AccessPlan((CODE, DECISIONS, DOCS))),
+        ("auditor", None, AccessPlan((CODE, DECISIONS, DOCS, MEMORY))),
+        ("auditor", CONFIG, AccessPlan((CONFIG,))),
+        ("auditor", MEMORY, AccessPlan((MEMORY,))),
+        ("restricted", DOCS, AccessPlan((DOCS,))),
+        ("restricted", CODE, AccessPlan((), (CODE,))),
+        ("engineer", CONFIG, AccessPlan((), (CONFIG,))),
+        ("nobody", MEMORY, AccessPlan((), (MEMORY,))),
+    ],
+)
+def test_the_plan_is_the_documented_table(name, requested, plan):
+    assert plan_access(resolve_profile(name, built_in_policy()), requested) == plan
+
+
+@given(CLASSES, CLASSES, REQUESTS, st.sampled_from(SourceClass))
+def test_only_a_planned_class_is_ever_seen(classes, explicit, requested, source_class):
+    policy = Policy(profiles={"p": ProfileRule(classes, explicit)})
+    profile = resolve_profile("p", policy)
+    plan = plan_access(profile, requested)
+    assert set(plan.classes) <= classes
+    assert requested is not None or not set(plan.classes) & explicit
+    assert set(plan.skipped_by_acl) == ({requested} - classes if requested else set())
+    seen = may_see(profile, policy, source_class, "a.md", requested=requested)
+    assert seen == (source_class in plan.classes)
+    assert may_open(profile, policy, source_class, "a.md") == (source_class in classes)
+
+
+def test_a_denied_path_is_seen_by_nobody_in_any_spelling():
+    policy = Policy(deny=("secret/",))
+    profile = resolve_profile("auditor", policy)
+    for path in ("secret/a.md", "Secret/a.md", "x/SECRET/a.md"):
+        assert not may_see(profile, policy, DOCS, path, requested=None)
+        assert not may_see(profile, policy, DOCS, path, requested=DOCS)
+        assert not may_open(profile, policy, DOCS, path)
+
+
+def test_an_exact_path_opens_an_explicit_class_and_a_listing_does_not():
+    policy = built_in_policy()
+    auditor = resolve_profile("auditor", policy)
+    assert may_open(auditor, policy, CONFIG, "config/q.md")
+    assert not may_see(auditor, policy, CONFIG, "config/q.md", requested=None)
+    assert not may_open(resolve_profile("engineer", policy), policy, CONFIG, "config/q.md")
+
+
+@pytest.mark.parametrize(
+    ("raw", "source"),
+    [
+        ("a.md", "a.md"),
+        ("./a.md", "a.md"),
+        ("a//b/./c.md", "a/b/c.md"),
+        ("notes/50%25 off [x]/f & g.md", "notes/50%25 off [x]/f & g.md"),
+        ("notes/..hidden-looking/e.md", "notes/..hidden-looking/e.md"),
+        ("%2e%2e/notes-private/b.md", "%2e%2e/notes-private/b.md"),
+        ("cafe\u0301.md", "cafe\u0301.md"),
+    ],
+)
+def test_a_source_is_taken_as_on_disk(raw, source):
+    assert safe_source(raw) == source
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        ".",
+        "./",
+        "/",
+        "/etc/passwd",
+        "//server/share/a.md",
+        "\\\\server\\share",
+        "..",
+        "../notes-private/b.md",
+        "notes/../notes-private/b.md",
+        "notes\\a.md",
+        "C:/a.md",
+        "c:a.md",
+        "a\0.md",
+        "CON",
+        "x/NUL.md",
+        "com1.txt.md",
+        "a.md.",
+        "a.md ",
+        ".. /a.md",
+        "a.md/",
+        "\ud800.md",
+        "a" * 5000,
+        None,
+        5,
+    ],
+)
+def test_a_malformed_path_gets_the_answer_a_missing_one_gets(raw):
+    with pytest.raises(NotFound) as caught:
+        safe_source(raw)
+    assert str(caught.value) == str(no_such_document(raw))
+    assert caught.value.code == "not_found"
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_whatever_comes_through_is_a_plain_relative_path(raw):
+    try:
+        source = safe_source(raw)
+    except NotFound as error:
+        assert "\n" not in str(error)
+        str(error).encode("utf-8")
+        return
+    assert path_problem(source) is None
+    assert not source.startswith("/") and ".." not in source.split("/")
+    assert safe_source(source) == source
