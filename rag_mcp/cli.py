@@ -94,7 +94,7 @@ def _config(**flags: object) -> Config:
 def _console(*, err: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=err, highlight=False, emoji=False, markup=False, soft_wrap=False)
+    return Console(stderr=err, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 # --- ingest ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from rag_mcp.ingest.corpus import (
     read_file,
     walk_corpus,
 )
+from rag_mcp.ingest.lastrun import write_last_run
 from rag_mcp.ingest.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
 from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
@@ -71,9 +72,17 @@ def run_ingest(
     policy = load_policy(config.policy_path)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
     with store.writer_lock():
-        run = _Run(config, options, root, policy, store, progress or _silent, on_step or _no_step)
-        run.on_step(Step.LOCKED)
-        return run.execute()
+        step = on_step or _no_step
+        step(Step.LOCKED)
+        try:
+            summary = _Run(config, options, root, policy, store, progress or _silent, step).execute()
+        except StoreDamaged as error:
+            # The live generation can't be built upon; corpus and cached vectors can. A second failure is final.
+            anew = replace(options, full=True)
+            summary = _Run(config, anew, root, policy, store, progress or _silent, step, damage=str(error)).execute()
+        if not options.dry_run:
+            write_last_run(store.root, _now(), summary.skipped)
+        return summary
 
 
 def _corpus_root(config: Config) -> Path:
@@ -107,6 +116,7 @@ class _Run:
     store: GenerationStore
     progress: Progress
     on_step: Callable[[Step], None]
+    damage: str | None = None
     # What the run finds out on its way.
     started_ns: int = 0
     rebuilt_because: str | None = None
@@ -168,7 +178,7 @@ class _Run:
         if live is None:
             return None
         if self.options.full or self.options.clean or self.options.re_embed:
-            self.rebuilt_because = "asked for"
+            self.rebuilt_because = self.damage or "asked for"
             return None
         if dict(live.info.identity) != self._identity():
             self.rebuilt_because = "another embedder, chunker or index format"
@@ -395,7 +405,7 @@ class _Run:
                     delta=delta,
                     cache=cache,
                     dimension=self.identity.dimension,
-                    created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    created_at=_now(),
                     notes={"embedder_name": self.identity.name},
                     progress=self.progress,
                     on_step=self.on_step,
@@ -517,6 +527,10 @@ def _not_cached(cache: EmbeddingCache, keys: Sequence[str]) -> list[str]:
         known = cache.get(part)
         missing.extend(key for key in part if key not in known)
     return missing
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _status(file: CorpusFile) -> FileStat:
