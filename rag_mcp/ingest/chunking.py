@@ -34,6 +34,8 @@ _MAX_HEADING_CHARS = 1_000
 _MAX_CARRIED_CHARS = 200
 _SMALLEST_LIMIT = 16
 _CHARS_PER_TOKEN = 16
+# A longer section is rarely within the limit: its blocks are counted at once, not after the whole of it.
+_LIKELY_CHARS_PER_TOKEN = 4
 _MANY = 500
 
 
@@ -416,12 +418,15 @@ class _SectionCutter:
         whole = self._passage([_Unit(start, end, 0, 0.0)])
         if whole is None:
             return
-        if self._fits(whole):
+        if len(whole.text) <= _LIKELY_CHARS_PER_TOKEN * self._limits.max_tokens and self._fits(whole):
             yield whole
             return
         context = self._count(embedded_text(self._title, self._section.path, "", limits=self._limits))
         self._budget = max(1, self._limits.max_tokens - context)
         units = self._merged([unit for span in self._blocks(start, end) for unit in self._units(span)])
+        if sum(unit.tokens for unit in units) <= self._budget and self._fits(whole):
+            yield whole
+            return
         for first, last in pairwise(self._cuts(units, context)):
             yield from self._fitted(units[first:last])
 
@@ -510,8 +515,6 @@ class _SectionCutter:
         """Tokens of the span; None when it is too long to be worth counting."""
         if span.end - span.start > self._limits.max_chars:
             return None
-        if span.node and span.node.heading and span.node.heading[1] in self._section.path:
-            return 0
         return self._count(self._text[span.start : span.end])
 
     def _grouped(self, parts: Sequence[_Span]) -> Sequence[_Span]:
