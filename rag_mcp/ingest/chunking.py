@@ -34,6 +34,8 @@ _MAX_HEADING_CHARS = 1_000
 _MAX_CARRIED_CHARS = 200
 _SMALLEST_LIMIT = 16
 _CHARS_PER_TOKEN = 16
+# A longer section is rarely within the limit: its blocks are counted at once, not after the whole of it.
+_LIKELY_CHARS_PER_TOKEN = 4
 _MANY = 500
 
 
@@ -172,11 +174,14 @@ def _inline_words(tokens: Sequence[Token]) -> Iterator[str]:
 
 def first_heading(text: str, body_start: int = 0) -> str | None:
     """The plain text of the first level-one heading (ATX or setext), or None."""
-    for body in (_head_up_to_candidate(text, body_start), text[body_start:]):
-        for node in _parse(body):
-            if node.heading and node.heading[0] == 1 and node.heading[1]:
-                return node.heading[1]
-    return None
+    name = _first_name(_head_up_to_candidate(text, body_start))
+    # A bracket left over may be a link whose definition stands further down.
+    return name if name and "[" not in name else _first_name(text[body_start:])
+
+
+def _first_name(body: str) -> str | None:
+    names = (node.heading[1] for node in _parse(body) if node.heading and node.heading[0] == 1)
+    return next((name for name in names if name), None)
 
 
 _H1_CANDIDATE = re.compile(r"^ {0,3}(?:#[ \t]+\S[^\n]*|=+[ \t]*)$", re.MULTILINE)
@@ -416,12 +421,15 @@ class _SectionCutter:
         whole = self._passage([_Unit(start, end, 0, 0.0)])
         if whole is None:
             return
-        if self._fits(whole):
+        if len(whole.text) <= _LIKELY_CHARS_PER_TOKEN * self._limits.max_tokens and self._fits(whole):
             yield whole
             return
         context = self._count(embedded_text(self._title, self._section.path, "", limits=self._limits))
         self._budget = max(1, self._limits.max_tokens - context)
         units = self._merged([unit for span in self._blocks(start, end) for unit in self._units(span)])
+        if sum(unit.tokens for unit in units) <= self._budget and self._fits(whole):
+            yield whole
+            return
         for first, last in pairwise(self._cuts(units, context)):
             yield from self._fitted(units[first:last])
 
@@ -493,15 +501,18 @@ class _SectionCutter:
         tail = self._text[max(span.start, span.end - 80) : span.end].rstrip()
         return _AFTER_LEAD_IN if span.kind == "paragraph" and tail.endswith((":", "：")) else 0.0
 
-    def _units(self, span: _Span) -> Iterator[_Unit]:
-        tokens = self._tokens(span)
+    def _units(self, span: _Span, known: int | None = None) -> Iterator[_Unit]:
+        tokens = self._tokens(span) if known is None else known
         # Pieces of a run of words are smaller than they need to be, so that even passages can be put together.
         limit = max(1, self._budget // 4) if span.kind == "words" else self._budget
         if (tokens is not None and tokens <= limit) or span.end - span.start <= 1:
             yield self._unit(span, tokens or 0)
             return
-        for index, part in enumerate(self._grouped(self._parts(span))):
-            yield from self._units(replace(part, cost=span.cost, header=span.header) if index == 0 else part)
+        first, *others = self._grouped(self._parts(span))
+        first = replace(first, cost=span.cost, header=span.header)
+        yield from self._units(first, tokens if not others else None)
+        for part in others:
+            yield from self._units(part)
 
     def _unit(self, span: _Span, tokens: int) -> _Unit:
         return _Unit(span.start, span.end, tokens, span.cost, span.header, self._header_tokens.get(span.header, 0))
@@ -510,8 +521,6 @@ class _SectionCutter:
         """Tokens of the span; None when it is too long to be worth counting."""
         if span.end - span.start > self._limits.max_chars:
             return None
-        if span.node and span.node.heading and span.node.heading[1] in self._section.path:
-            return 0
         return self._count(self._text[span.start : span.end])
 
     def _grouped(self, parts: Sequence[_Span]) -> Sequence[_Span]:
@@ -548,7 +557,7 @@ class _SectionCutter:
     # -- where a span may be cut
 
     def _parts(self, span: _Span) -> Sequence[_Span]:
-        """Two or more parts that tile the span."""
+        """Parts that tile the span; a single one has another kind and is asked again."""
         if span.parts:
             return span.parts
         if span.node and span.kind in _CONTAINERS and span.node.children:
