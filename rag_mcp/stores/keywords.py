@@ -42,8 +42,7 @@ _MAX_DELETED_SHARE = 0.25
 _SECTION_GAP = 100
 
 _FORMAT_FILE = "format.json"
-_REWRITTEN = ("meta.json", ".managed.json")
-_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")
+_COPIED = ("meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock", _FORMAT_FILE)
 _OUTSIDE_SERIES = "-"
 _EVERYTHING = Filter()
 
@@ -62,23 +61,34 @@ def _translated(folder: Path) -> Iterator[None]:
         yield
     except StoreError:
         raise
-    except PermissionError as error:
-        raise StoreReadOnly(f"The keyword index in {folder.name!r} can't be written: {error.strerror}.") from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-        if "LockBusy" in str(error) or "acquire Lockfile" in str(error):
-            raise StoreLocked(
-                f"Another process writes to the keyword index {folder.name!r}; try again later."
-            ) from error
-        raise _damaged(folder, error) from error
+        raise _own_error(folder, error) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         raise _damaged(folder, error) from error
 
 
+def _own_error(folder: Path, error: Exception) -> StoreError:
+    """Only what is proven broken is damaged; locks, permissions and full disks leave the index as it is."""
+    text = str(error)
+    if "LockBusy" in text:
+        return StoreLocked(f"Another process writes to the keyword index {folder.name!r}; try again later.")
+    if isinstance(error, PermissionError) or "PermissionDenied" in text or "ReadOnlyFilesystem" in text:
+        return StoreReadOnly(f"The keyword index {folder.name!r} needs a writable folder, for its lock file at least.")
+    if isinstance(error, OSError) or "IoError" in text:
+        return StoreError(f"The keyword index {folder.name!r} can't be read or written: {_first_line(error)}")
+    return _damaged(folder, error)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 def _damaged(folder: Path, error: BaseException) -> StoreDamaged:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return StoreDamaged(f"The keyword index {folder.name!r} can't be used ({reason}). Run a full ingest to rebuild it.")
+    return StoreDamaged(
+        f"The keyword index {folder.name!r} can't be used ({_first_line(error)}). Run a full ingest to rebuild it."
+    )
 
 
 class _Stemmer:
@@ -149,17 +159,21 @@ def clone_index(source: Path, target: Path) -> None:
     """Make ``target`` (new) an index folder a writer may change without touching a byte of ``source``.
 
     Segment files never change once written, so they are hard links where the file system can. ``meta.json`` and
-    ``.managed.json`` are small and replaced on commit: copied. Lock files are left out.
+    ``.managed.json`` are small and replaced on commit: copied. So are lock files, which are empty: a reader makes
+    a missing one, and must have nothing to make.
     """
+    with _translated(source):
+        _copy_tree(source, target)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for entry in sorted(source.rglob("*")):
         place = target / entry.relative_to(source)
         if entry.is_dir():
             place.mkdir()
-        elif entry.name in _LOCKS:
-            continue
-        elif entry.name in _REWRITTEN or entry.name == _FORMAT_FILE:
-            shutil.copy2(entry, place)
+        elif entry.name in _COPIED:
+            shutil.copyfile(entry, place)
         else:
             _link_or_copy(entry, place)
 
