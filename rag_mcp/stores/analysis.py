@@ -316,15 +316,20 @@ def read_query(text: str) -> QueryText:
     )
 
 
+_MIN_REPLACE_CHARS = 7
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def spelling_neighbours(word: str) -> list[str]:
-    """Return all words one edit (insert, delete, replace, swap of neighbours) away; about 54 for each letter."""
+    """Return all words one edit (insert, delete, swap of neighbours, replace) away; at most 54 for each letter.
+
+    Short words have no replaced letters: ``house`` is another word than ``horse``, while ``houes`` is neither.
+    """
     splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     near = {head + tail[1:] for head, tail in splits if tail}
     near |= {head + tail[1] + tail[0] + tail[2:] for head, tail in splits if len(tail) > 1}
-    near |= {head + letter + tail[1:] for head, tail in splits if tail for letter in _ALPHABET}
+    if len(word) >= _MIN_REPLACE_CHARS:
+        near |= {head + letter + tail[1:] for head, tail in splits if tail for letter in _ALPHABET}
     near |= {head + letter + tail for head, tail in splits for letter in _ALPHABET}
     return sorted(near - {word})
 
@@ -370,7 +375,7 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
     word: tuple(language for language in LANGUAGES if word in _STOP_SETS[language])
     for words in _STOP_SETS.values()
     for word in words
-    if len(word) > 1 or word in "aeioy"
+    if len(word) > 1
 }
 _SAMPLE_CHARS = 2_000
 _PLAIN_WORD = re.compile(r"[^\W\d_]+")
@@ -384,14 +389,14 @@ def is_stop_word(word: str, language: str) -> bool:
 def detect_language(text: str, *, default: str = NO_LANGUAGE) -> str:
     """Guess the language by its stop words; ``default`` when they are too few or point two ways.
 
-    Words that are stop words of several languages count for each by their share.
+    A stop word of several languages counts for each by its share, and each word once: code repeats ``os`` and ``do``.
     """
     scores = dict.fromkeys(LANGUAGES, 0.0)
-    for word in _PLAIN_WORD.findall(fold(text[:_SAMPLE_CHARS])):
+    for word in set(_PLAIN_WORD.findall(fold(text[:_SAMPLE_CHARS]))):
         owners = _LANGUAGES_OF.get(word)
         if owners:
             for language in owners:
                 scores[language] += 1 / len(owners)
     ranked = sorted(scores.items(), key=lambda item: -item[1])
     (best, first), (_, second) = ranked[0], ranked[1]
-    return best if first >= 1.5 and first >= 1.3 * second else default
+    return best if first >= 1.5 and first >= 1.15 * second else default

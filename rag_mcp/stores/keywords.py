@@ -14,53 +14,24 @@ import json
 import os
 import shutil
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from itertools import islice
-from math import log
+from dataclasses import fields
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
 from rag_mcp.models import Chunk, DocClass, SourceClass
-from rag_mcp.stores.analysis import (
-    LANGUAGES,
-    NO_LANGUAGE,
-    Piece,
-    QueryText,
-    detect_language,
-    index_terms,
-    is_digest,
-    is_stop_word,
-    read_query,
-    spelling_neighbours,
-    stem_map,
-)
+from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
+from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Unit, idf, share
 
 __all__ = ["SCHEMA_VERSION", "TantivyReader", "TantivyWriter", "clone_index"]
 
 SCHEMA_VERSION = 1
 """Raise whenever fields or analysis change: old terms and new questions would not meet."""
 
-_LEAD_BOOST = 0.6
-_PART_WEIGHT = 0.4
-_PHRASE_WEIGHT = 0.7
-_PAIR_WEIGHT = 0.15
-_QUOTE_WEIGHT = 1.0
-_TYPO_CREDIT = 0.6
-_K1 = 1.2
-
-_MAX_UNITS = 64
-_MAX_WORDS = 512
-_MAX_PREFIX_TERMS = 64
-_MAX_DIGEST_TERMS = 8
-_MAX_TYPO_TERMS = 4
-_MAX_TYPO_WORDS = 3
-_MAX_PHRASE_TERMS = 8
-_MAX_PAIRS = 24
 _MAX_TIES = 4_096
 _MASK_BITS = 22
 _CACHED_PLANS = 32
@@ -71,8 +42,7 @@ _MAX_DELETED_SHARE = 0.25
 _SECTION_GAP = 100
 
 _FORMAT_FILE = "format.json"
-_REWRITTEN = ("meta.json", ".managed.json")
-_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")
+_COPIED = ("meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock", _FORMAT_FILE)
 _OUTSIDE_SERIES = "-"
 _EVERYTHING = Filter()
 
@@ -91,23 +61,34 @@ def _translated(folder: Path) -> Iterator[None]:
         yield
     except StoreError:
         raise
-    except PermissionError as error:
-        raise StoreReadOnly(f"The keyword index in {folder.name!r} can't be written: {error.strerror}.") from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-        if "LockBusy" in str(error) or "acquire Lockfile" in str(error):
-            raise StoreLocked(
-                f"Another process writes to the keyword index {folder.name!r}; try again later."
-            ) from error
-        raise _damaged(folder, error) from error
+        raise _own_error(folder, error) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         raise _damaged(folder, error) from error
 
 
+def _own_error(folder: Path, error: Exception) -> StoreError:
+    """Only what is proven broken is damaged; locks, permissions and full disks leave the index as it is."""
+    text = str(error)
+    if "LockBusy" in text:
+        return StoreLocked(f"Another process writes to the keyword index {folder.name!r}; try again later.")
+    if isinstance(error, PermissionError) or "PermissionDenied" in text or "ReadOnlyFilesystem" in text:
+        return StoreReadOnly(f"The keyword index {folder.name!r} needs a writable folder, for its lock file at least.")
+    if isinstance(error, OSError) or "IoError" in text:
+        return StoreError(f"The keyword index {folder.name!r} can't be read or written: {_first_line(error)}")
+    return _damaged(folder, error)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 def _damaged(folder: Path, error: BaseException) -> StoreDamaged:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return StoreDamaged(f"The keyword index {folder.name!r} can't be used ({reason}). Run a full ingest to rebuild it.")
+    return StoreDamaged(
+        f"The keyword index {folder.name!r} can't be used ({_first_line(error)}). Run a full ingest to rebuild it."
+    )
 
 
 class _Stemmer:
@@ -178,17 +159,21 @@ def clone_index(source: Path, target: Path) -> None:
     """Make ``target`` (new) an index folder a writer may change without touching a byte of ``source``.
 
     Segment files never change once written, so they are hard links where the file system can. ``meta.json`` and
-    ``.managed.json`` are small and replaced on commit: copied. Lock files are left out.
+    ``.managed.json`` are small and replaced on commit: copied. So are lock files, which are empty: a reader makes
+    a missing one, and must have nothing to make.
     """
+    with _translated(source):
+        _copy_tree(source, target)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for entry in sorted(source.rglob("*")):
         place = target / entry.relative_to(source)
         if entry.is_dir():
             place.mkdir()
-        elif entry.name in _LOCKS:
-            continue
-        elif entry.name in _REWRITTEN or entry.name == _FORMAT_FILE:
-            shutil.copy2(entry, place)
+        elif entry.name in _COPIED:
+            shutil.copyfile(entry, place)
         else:
             _link_or_copy(entry, place)
 
@@ -231,7 +216,7 @@ def _held(series: str, day: str) -> str:
 
 def _lead_sections(chunk: Chunk) -> list[str]:
     path = chunk.source.rsplit(".", 1)[0].replace("/", " ")
-    return [chunk.title, *chunk.heading_path, *chunk.aliases, *chunk.tags, path]
+    return list(dict.fromkeys([chunk.title, *chunk.heading_path, *chunk.aliases, *chunk.tags, path]))
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -300,15 +285,15 @@ class _ClassWriter:
         self._writer = self._index.writer(_HEAP_BYTES, 1)
 
     def add(self, chunk: Chunk) -> None:
-        key = _raw(chunk.id)
+        key = chunk.id
         if key in self._added or self._before.doc_freq("id", key):
             self._writer.delete_documents_by_term("id", key)
         self._added.add(key)
-        self._writer.add_document(self._document(chunk, key))
+        self._writer.add_document(self._document(chunk))
 
     def delete(self, ids: Collection[str]) -> None:
         for key in ids:
-            self._writer.delete_documents_by_term("id", _raw(key))
+            self._writer.delete_documents_by_term("id", key)
 
     def commit(self) -> None:
         self._writer.commit()
@@ -348,9 +333,9 @@ class _ClassWriter:
         os.replace(fresh, self.folder)
         shutil.rmtree(worn)
 
-    def _document(self, chunk: Chunk, key: str) -> Any:
+    def _document(self, chunk: Chunk) -> Any:
         document = self._tantivy.Document()
-        document.add_text("id", key)
+        document.add_text("id", chunk.id)
         language = detect_language(chunk.text, default=chunk.language)
         body = index_terms(chunk.text, language, self._stem)
         lead: list[tuple[str, int]] = []
@@ -406,7 +391,7 @@ class _ClassIndex:
         index = tantivy.Index.open(str(folder))
         self.schema = index.schema
         self.searcher = index.searcher()
-        self.max_doc = sum(_segments(folder))
+        self.documents = sum(_segments(folder))
         self.live = self.searcher.num_docs
         self.languages: dict[str, int] = dict(self.searcher.terms_with_prefix("language", ""))
         self._ids: dict[tuple[int, int], str] = {}
@@ -431,14 +416,14 @@ class _ClassIndex:
 
     def weighed(self, field: str, term: str, weight: float) -> Any:
         """A term query whose IDF counts as ``weight`` instead of what this index alone would give."""
-        local = _idf(self.max_doc, self.frequency(field, term))
+        local = idf(self.documents, self.frequency(field, term))
         return self.tantivy.Query.boost_query(self.term(field, term), weight / local)
 
     def phrase(self, terms: Sequence[tuple[int, str]]) -> Any:
         return self.tantivy.Query.phrase_query(self.schema, "body", list(terms))
 
     def weighed_phrase(self, terms: Sequence[tuple[int, str]], weight: float) -> Any:
-        local = sum(_idf(self.max_doc, self.frequency("body", term)) for _, term in terms)
+        local = sum(idf(self.documents, self.frequency("body", term)) for _, term in terms)
         return self.tantivy.Query.boost_query(self.phrase(terms), weight / local)
 
     def best_of(self, queries: Sequence[Any]) -> Any:
@@ -489,10 +474,10 @@ class _ClassIndex:
         """The best ``limit`` by score, equal scores by id: looks on until the score at the cut is passed."""
         wanted = limit + 16
         while True:
-            wanted = min(wanted, max(1, self.max_doc), limit + _MAX_TIES)
+            wanted = min(wanted, max(1, self.documents), limit + _MAX_TIES)
             hits = self.searcher.search(query, wanted, False).hits
             passed = len(hits) < wanted or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0])
-            if passed or wanted >= min(self.max_doc, limit + _MAX_TIES):
+            if passed or wanted >= min(self.documents, limit + _MAX_TIES):
                 break
             wanted *= 4
         ranked = sorted((-_rounded(score), self.id_at(address)) for score, address in hits)
@@ -515,233 +500,23 @@ class _ClassIndex:
             yield _load(self.searcher.doc(address)["payload"][0])
 
 
-def _idf(documents: int, frequency: int) -> float:
-    """Exactly Tantivy's: deleted documents count in both numbers until they are merged away."""
-    return log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
-
-
 def _rounded(score: float) -> float:
     """Scores are 32-bit sums whose order of addition may vary; differences below this are noise."""
     return round(score, 4)
 
 
-# --- reading: the question as units ----------------------------------------------------------------------------------
-
-_Phrase = tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """One thing asked for. Any of ``variants`` (terms) or ``phrases`` is a match and it counts once.
-
-    ``weight`` scales its score, ``credit`` its share when matched. ``parent`` is the identifier this is a part of;
-    parts help the score and stand in for an identifier not found whole, but are not asked for themselves.
-    """
-
-    label: str
-    variants: tuple[str, ...]
-    idf: float
-    phrases: tuple[_Phrase, ...] = ()
-    weight: float = 1.0
-    credit: float = 1.0
-    exact: bool = False
-    parent: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Bonus:
-    """Words in the order of the question: the best of the readings adds ``weight`` times their mean IDF."""
-
-    phrases: tuple[_Phrase, ...]
-    idf: float
-    exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    indexes: tuple[_ClassIndex, ...]
-    units: tuple[_Unit, ...]
-    bonuses: tuple[_Bonus, ...]
-
-    @property
-    def bound(self) -> float:
-        known = sum(unit.idf * unit.weight for unit in self.units if unit.variants or unit.phrases)
-        return (_K1 + 1) * (known * (1 + _LEAD_BOOST) + sum(bonus.idf for bonus in self.bonuses))
-
-
-class _Planner:
-    """Reads one question against the statistics of the classes asked, and of no others."""
-
-    def __init__(self, indexes: Sequence[_ClassIndex], stem: _Stemmer) -> None:
-        self._indexes = indexes
-        self._stem = stem
-        self._documents = sum(index.max_doc for index in indexes)
-        languages: dict[str, int] = {}
-        for index in indexes:
-            for language, count in index.languages.items():
-                languages[language] = languages.get(language, 0) + count
-        ranked = sorted(languages, key=lambda language: (-languages[language], language))
-        self._languages = [language for language in ranked if language in LANGUAGES]
-
-    def plan(self, text: str) -> _Plan:
-        query = read_query(text)
-        language = detect_language(text, default=self._languages[0] if self._languages else "en")
-        pieces = query.pieces[:_MAX_WORDS]
-        stems = self._stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
-        kept = self._content(pieces, language) or list(pieces)
-        units = self._units(kept, language, stems)
-        units |= {f"{prefix}*": self._prefix_unit(prefix, stems) for prefix in query.prefixes[:_MAX_UNITS]}
-        strongest = sorted(units.values(), key=lambda unit: -unit.idf * unit.weight)[:_MAX_UNITS]
-        chosen = {unit.label for unit in strongest}
-        return _Plan(
-            indexes=tuple(self._indexes),
-            units=tuple(self._with_typos(unit for unit in units.values() if unit.label in chosen)),
-            bonuses=tuple(self._bonuses(query, pieces, language)),
-        )
-
-    # words and identifiers
-
-    def _content(self, pieces: Iterable[Piece], language: str) -> list[Piece]:
-        return [
-            piece
-            for piece in pieces
-            if piece.identifier or not all(is_stop_word(part, language) for part in piece.parts)
-        ]
-
-    def _stems(self, words: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Every form a word may have been indexed under: as it is, and its stem in each language present."""
-        distinct = sorted(words)
-        by_language = [stem_map(distinct, language, self._stem) for language in self._languages]
-        return {word: tuple(dict.fromkeys([word, *(stems[word] for stems in by_language)])) for word in distinct}
-
-    def _units(self, pieces: Iterable[Piece], language: str, stems: Mapping[str, tuple[str, ...]]) -> dict[str, _Unit]:
-        units: dict[str, _Unit] = {}
-        parts: dict[str, _Unit] = {}
-        for piece in pieces:
-            if piece.identifier:
-                unit = self._identifier_unit(piece, stems)
-                units.setdefault(unit.label, unit)
-                if len(piece.parts) == 1:
-                    continue
-            joined = () if piece.identifier or len(piece.parts) == 1 else piece.wholes[:1]
-            for part in piece.parts:
-                if len(piece.parts) > 1 and is_stop_word(part, language):
-                    continue
-                parent = piece.complete if piece.identifier else None
-                weight = _PART_WEIGHT if parent else 1.0
-                found = self._known((*stems[part], *joined, *self._digests(part)))
-                target = parts if parent else units
-                target.setdefault(part, _Unit(part, found, self._group_idf(found), weight=weight, parent=parent))
-        return parts | units
-
-    def _identifier_unit(self, piece: Piece, stems: Mapping[str, tuple[str, ...]]) -> _Unit:
-        whole = piece.complete
-        variants = self._known((whole, *self._stems([whole])[whole], *self._digests(whole)))
-        phrases: tuple[_Phrase, ...] = ()
-        if 1 < len(piece.parts) <= _MAX_PHRASE_TERMS:
-            phrases = self._readings(list(enumerate(piece.parts)))
-        idf = self._group_idf(variants)
-        return _Unit(whole, variants, idf, phrases=phrases, exact=True)
-
-    def _prefix_unit(self, prefix: str, stems: Mapping[str, tuple[str, ...]]) -> _Unit:
-        totals: dict[str, int] = {}
-        for index in self._indexes:
-            for term, count in index.prefixed(prefix, 16 * _MAX_PREFIX_TERMS):
-                totals[term] = totals.get(term, 0) + count
-        ranked = sorted(totals, key=lambda term: (-totals[term], term))[:_MAX_PREFIX_TERMS]
-        variants = tuple(dict.fromkeys([*self._known(stems[prefix]), *ranked]))
-        frequency = min(self._documents, sum(self._frequency(term) for term in variants))
-        return _Unit(f"{prefix}*", variants, _idf(self._documents, frequency))
-
-    def _digests(self, word: str) -> tuple[str, ...]:
-        """Terms that begin with a hexadecimal word: a shortened commit or checksum finds the full one."""
-        if not is_digest(word):
-            return ()
-        found = {term for index in self._indexes for term, _ in index.prefixed(word, _MAX_DIGEST_TERMS)}
-        return tuple(sorted(found)[:_MAX_DIGEST_TERMS])
-
-    def _with_typos(self, units: Iterable[_Unit]) -> Iterator[_Unit]:
-        """Give words no chunk has their neighbours one edit away, at a discount."""
-        left = _MAX_TYPO_WORDS
-        for unit in units:
-            word = unit.label
-            if (
-                unit.variants
-                or unit.exact
-                or left == 0
-                or not 5 <= len(word) <= 24
-                or not (word.isascii() and word.isalpha())
-            ):
-                yield unit
-                continue
-            left -= 1
-            near = spelling_neighbours(word)
-            forms = {form for found in self._stems(near).values() for form in found}
-            known = sorted(self._known(sorted(forms)), key=lambda term: (-self._frequency(term), term))
-            yield _Unit(
-                word,
-                tuple(known[:_MAX_TYPO_TERMS]),
-                unit.idf,
-                weight=_TYPO_CREDIT * unit.weight,
-                credit=_TYPO_CREDIT,
-                parent=unit.parent,
-            )
-
-    # order of words
-
-    def _bonuses(self, query: QueryText, pieces: Sequence[Piece], language: str) -> Iterator[_Bonus]:
-        for phrase in query.phrases[:_MAX_PHRASE_TERMS]:
-            words = [part for piece in phrase for part in piece.parts][: 4 * _MAX_PHRASE_TERMS]
-            yield from self._bonus(list(enumerate(words)), _QUOTE_WEIGHT, exact=True)
-        placed = list(enumerate(part for piece in pieces for part in piece.parts))
-        content = [(at, part) for at, part in placed if not is_stop_word(part, language)]
-        if 2 < len(content) <= _MAX_PHRASE_TERMS:
-            yield from self._bonus(content, _PAIR_WEIGHT, exact=True)
-        for first, second in islice(zip(content, content[1:], strict=False), _MAX_PAIRS):
-            if second[0] - first[0] <= 2:
-                yield from self._bonus([first, second], _PAIR_WEIGHT, exact=len(content) == 2)
-
-    def _bonus(self, words: Sequence[tuple[int, str]], weight: float, *, exact: bool) -> Iterator[_Bonus]:
-        phrases = self._readings(words)
-        if phrases:
-            idfs = [self._group_idf((term,)) for _, term in phrases[0]]
-            yield _Bonus(phrases, weight * sum(idfs), exact)
-
-    def _readings(self, words: Sequence[tuple[int, str]]) -> tuple[_Phrase, ...]:
-        """The words as a phrase in each language present (and unstemmed), where every word is known."""
-        distinct = [word for _, word in words]
-        maps = [stem_map(distinct, language, self._stem) for language in [*self._languages, NO_LANGUAGE]]
-        start = words[0][0]
-        found = {tuple((at - start, stems[word]) for at, word in words): None for stems in maps}
-        return tuple(phrase for phrase in found if all(self._frequency(term) for _, term in phrase))
-
-    # statistics
-
-    def _known(self, terms: Iterable[str]) -> tuple[str, ...]:
-        return tuple(term for term in dict.fromkeys(terms) if self._frequency(term))
-
-    def _frequency(self, term: str) -> int:
-        return sum(index.frequency("body", term) for index in self._indexes)
-
-    def _group_idf(self, variants: Sequence[str]) -> float:
-        """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word."""
-        return _idf(self._documents, max(map(self._frequency, variants), default=0))
-
-
 # --- reading: queries out of a plan ----------------------------------------------------------------------------------
 
 
-def _score_queries(plan: _Plan, index: _ClassIndex) -> list[Any]:
+def _score_queries(plan: Plan, index: _ClassIndex) -> list[Any]:
     """One query for each unit and field plus the word-order bonuses; their sum is the BM25 score."""
     queries: list[Any] = []
     for unit in plan.units:
-        for field, boost in (("body", 1.0), ("lead", _LEAD_BOOST)):
+        for field, boost in (("body", 1.0), ("lead", LEAD_BOOST)):
             weight = unit.idf * unit.weight * boost
             ways = [index.weighed(field, term, weight) for term in unit.variants if index.frequency(field, term)]
             if field == "body":
-                ways += [
-                    index.weighed_phrase(phrase, _PHRASE_WEIGHT * weight) for phrase in _local(unit.phrases, index)
-                ]
+                ways += [index.weighed_phrase(phrase, PHRASE_WEIGHT * weight) for phrase in _local(unit.phrases, index)]
             if ways:
                 queries.append(index.best_of(ways))
     for bonus in plan.bonuses:
@@ -751,11 +526,11 @@ def _score_queries(plan: _Plan, index: _ClassIndex) -> list[Any]:
     return queries
 
 
-def _local(phrases: Iterable[_Phrase], index: _ClassIndex) -> list[_Phrase]:
+def _local(phrases: Iterable[Phrase], index: _ClassIndex) -> list[Phrase]:
     return [phrase for phrase in phrases if all(index.frequency("body", term) for _, term in phrase)]
 
 
-def _match_query(unit: _Unit, index: _ClassIndex, field: str) -> Any | None:
+def _match_query(unit: Unit, index: _ClassIndex, field: str) -> Any | None:
     ways = [index.term(field, term) for term in unit.variants if index.frequency(field, term)]
     if field == "body":
         ways += [index.phrase(phrase) for phrase in _local(unit.phrases, index)]
@@ -777,22 +552,6 @@ def _matches(index: _ClassIndex, probes: Sequence[Any | None], ids: Collection[s
     return met
 
 
-def _share(units: Sequence[_Unit], met: Collection[str]) -> float:
-    """IDF-weighted share of what was asked for. An identifier not met whole counts at most half, by its parts."""
-    asked = got = 0.0
-    for unit in units:
-        if unit.parent is not None:
-            continue
-        asked += unit.idf
-        if unit.label in met:
-            got += unit.idf * unit.credit
-        elif unit.exact:
-            parts = [part for part in units if part.parent == unit.label]
-            total = sum(part.idf for part in parts)
-            got += 0.5 * unit.idf * sum(part.idf for part in parts if part.label in met) / total if total else 0.0
-    return min(1.0, got / asked) if asked else 0.0
-
-
 class TantivyReader:
     """Answers from the class indexes as they were when first asked; any number of threads may share it."""
 
@@ -801,7 +560,7 @@ class TantivyReader:
         self._stem = _Stemmer()
         self._lock = Lock()
         self._indexes: dict[SourceClass, _ClassIndex | None] = {}
-        self._plans: OrderedDict[tuple[str, tuple[SourceClass, ...]], _Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[str, tuple[SourceClass, ...]], Plan] = OrderedDict()
         _check_format(folder)
 
     def search(
@@ -811,7 +570,7 @@ class TantivyReader:
             return []
         plan = self._plan(text, classes)
         hits: list[tuple[float, str]] = []
-        for index in plan.indexes:
+        for index in self._asked(classes):
             with _translated(index.folder):
                 queries = _score_queries(plan, index)
                 if queries:
@@ -822,9 +581,9 @@ class TantivyReader:
     def evidence(self, text: str, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, KeywordEvidence]:
         plan = self._plan(text, classes)
         found: dict[str, KeywordEvidence] = {}
-        for index in plan.indexes:
+        for index in self._asked(classes):
             with _translated(index.folder):
-                mine = {key for key in ids if index.searcher.doc_freq("id", _raw(key))}
+                mine = {key for key in ids if index.frequency("id", key)}
                 if mine:
                     found |= _evidence(plan, index, mine)
         return found
@@ -847,7 +606,7 @@ class TantivyReader:
         found: dict[str, Chunk] = {}
         for index in self._asked(classes) if ids else ():
             with _translated(index.folder):
-                found |= {chunk.id: chunk for chunk in index.chunks([_raw(key) for key in ids])}
+                found |= {chunk.id: chunk for chunk in index.chunks(ids)}
         return found
 
     def ids(self, source_class: SourceClass) -> set[str]:
@@ -863,14 +622,14 @@ class TantivyReader:
             self._indexes.clear()
             self._plans.clear()
 
-    def _plan(self, text: str, classes: Collection[SourceClass]) -> _Plan:
+    def _plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
         key = (text, tuple(sorted(set(classes))))
         with self._lock:
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
         with _translated(self._folder):
-            plan = _Planner(self._asked(classes), self._stem).plan(text)
+            plan = Planner(self._asked(classes), self._stem).plan(text)
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > _CACHED_PLANS:
@@ -891,7 +650,7 @@ class TantivyReader:
             return self._indexes[source_class]
 
 
-def _evidence(plan: _Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str, KeywordEvidence]:
+def _evidence(plan: Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str, KeywordEvidence]:
     scores = index.among(_score_queries(plan, index), ids)
     units = plan.units
     exacts = [_match_query(unit, index, "body") for unit in units if unit.exact]
@@ -906,8 +665,8 @@ def _evidence(plan: _Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str
         lead = {units[number - len(units)].label for number in met[key] if len(units) <= number < 2 * len(units)}
         found[key] = KeywordEvidence(
             bm25=_rounded(scores.get(key, 0.0)),
-            term_share=_share(units, body),
-            title_share=_share(units, lead),
+            term_share=share(units, body),
+            title_share=share(units, lead),
             exact=any(number >= 2 * len(units) for number in met[key]),
             matched=tuple(unit.label for unit in units if unit.label in body),
         )
