@@ -566,3 +566,106 @@ def test_the_contract_loads_nothing_beyond_the_standard_library():
         "assert new == {'rag_mcp'}, new"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=server_env(), cwd=ROOT, timeout=WAIT_S)
+
+
+# --- over a real store
+
+UNICODE_LINE = "Arrow → tick ✓ kanji 漢字 emoji 🙂 in one line about the ferry bell."
+CORPUS = {
+    "docs/gate.md": "# Gates\n\nAbout gates.\n\n## Teal gate\n\nThe teal gate opens at dawn.\n",
+    "docs/bell.md": f"# Bells\n\n{UNICODE_LINE}\n",
+    "docs/lamp.md": "# Lamps\n\nThe heron lamp is lit at six.\n",
+    "memory/private.md": "# Private\n\nThe teal gate key hangs behind the heron lamp.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Environment of a server over a small ingested corpus."""
+    folder = tmp_path_factory.mktemp("served")
+    for name, text in CORPUS.items():
+        path = folder / "corpus" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    settings = {
+        "RAG_MCP_EMBEDDER": "hash",
+        "RAG_MCP_CORPUS_ROOT": str(folder / "corpus"),
+        "RAG_MCP_DB_PATH": str(folder / "db"),
+    }
+    command = [
+        sys.executable,
+        "-c",
+        "from rag_mcp.cli import main; main()",
+        "ingest",
+        str(folder / "corpus"),
+        "--quiet",
+    ]
+    subprocess.run(command, check=True, env=server_env(settings), cwd=ROOT, timeout=60)
+    return settings
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_official_client_gets_cited_passages_from_the_real_server(store, mode):
+    async def run() -> None:
+        with anyio.fail_after(WAIT_S):
+            async with Client(stdio_client(params(**store)), mode=mode) as client:
+                schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+                found = content(
+                    await client.call_tool("search_knowledge", {"query": "teal gate dawn", "confidence": "normal"})
+                )
+                best = found["results"][0]["citation"]
+                assert best["source"] == "docs/gate.md"
+                lines = CORPUS["docs/gate.md"].splitlines()[best["line_start"] - 1 : best["line_end"]]
+                assert "The teal gate opens at dawn." in lines
+                assert all(not hit["citation"]["source"].startswith("memory/") for hit in found["results"])
+                calls: list[tuple[str, dict[str, Any]]] = [
+                    ("search_knowledge", {"query": "teal gate", "explain": True, "k": 20, "confidence": "normal"}),
+                    ("search_knowledge", {"query": "zzz qqq"}),
+                    ("search_knowledge", {"query": "teal", "source_class": "memory"}),
+                    ("get_document", {"source": "docs/gate.md"}),
+                    ("get_document", {"source": "docs/gate.md", "chunk_index": 0}),
+                    ("get_document", {"source": "docs/gate.md", "chunk_index": 99}),
+                    ("list_documents", {"limit": 1}),
+                    ("list_knowledge_sources", {}),
+                    ("rag_status", {}),
+                ]
+                for tool, arguments in calls:
+                    answer = content(await client.call_tool(tool, arguments))
+                    Draft202012Validator(schemas[tool]).validate(answer)
+                    json.dumps(answer, allow_nan=False)
+                hidden, missing = [
+                    content(await client.call_tool("get_document", {"source": source}))
+                    for source in ("memory/private.md", "memory/other.md")
+                ]
+                assert hidden == missing and hidden["error"]["type"] == "not_found"
+
+    anyio.run(run)
+
+
+def test_a_passage_comes_back_character_by_character_under_any_locale(store):
+    env = {**store, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    with RawServer(env=env) as server:
+        server.initialize()
+        found = server.call("search_knowledge", {"query": "ferry bell", "confidence": "normal"}, id=2)
+        assert any(UNICODE_LINE in (hit["text"] or "") for hit in found["results"])
+        assert server.end() == 0
+        assert "Traceback" not in server.stderr
+
+
+def test_many_calls_at_once_are_all_answered_alike(store):
+    with RawServer(env=store) as server:
+        server.initialize()
+        asked = {"name": "search_knowledge", "arguments": {"query": "heron lamp", "confidence": "normal"}}
+        for number in range(10, 30):
+            server.send("tools/call", asked, id=number)
+        assert server.call("rag_status", {}, id=9)["ok"] is True
+        answers = {json.loads(line).get("id") for line in server.lines}
+        for number in sorted(set(range(10, 30)) - answers):
+            server.wait_for(number)
+        replies = {json.loads(line)["id"]: json.loads(line) for line in server.lines}
+        sources = {
+            replies[number]["result"]["structuredContent"]["results"][0]["citation"]["source"]
+            for number in range(10, 30)
+        }
+        assert sources == {"docs/lamp.md"}
+        assert server.end() == 0
