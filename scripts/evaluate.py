@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -71,7 +72,7 @@ def find_sets(root: Path, names: Sequence[str] | None) -> list[Path]:
 
 def measure_set(folder: Path, options: argparse.Namespace) -> EvalReport:
     """Ingest the set's corpus into its store and ask every question."""
-    from rag_mcp.knowledge import IngestOptions, KnowledgeBase
+    from rag_mcp.knowledge import KnowledgeBase
 
     corpus, questions = folder / "corpus", folder / "queries.jsonl"
     config = Config.load(
@@ -81,8 +82,10 @@ def measure_set(folder: Path, options: argparse.Namespace) -> EvalReport:
         # The widest profile: a page named config must not be missing from a measurement of ranking.
         profile="auditor",
     )
-    with KnowledgeBase.open(config) as knowledge:
-        summary = knowledge.ingest(IngestOptions())
+    with closing(KnowledgeBase.open(config)) as knowledge:
+        summary = knowledge.ingest()
+        # A search that meets a model still loading answers by keywords alone, which is not what is measured here.
+        knowledge.warm_up()
         made = provenance_of(corpus, questions, embedder=config.embedder, date=options.date.isoformat())
         return evaluate(
             read_questions(questions),
