@@ -2,7 +2,7 @@
 
 from rag_mcp.evaluation.calibration import Recalibration, ScoredQuestion, Thresholds, fit_thresholds
 from rag_mcp.evaluation.compare import Comparison, compare, read_report
-from rag_mcp.evaluation.corpus import ResultSpans, corpus_digest
+from rag_mcp.evaluation.corpus import ResultSpans, corpus_digest, provenance_of
 from rag_mcp.evaluation.questions import Question, read_questions
 from rag_mcp.evaluation.report import render
 from rag_mcp.evaluation.runner import EvalReport, Provenance, evaluate, scored_questions
@@ -20,6 +20,7 @@ __all__ = [
     "corpus_digest",
     "evaluate",
     "fit_thresholds",
+    "provenance_of",
     "read_questions",
     "read_report",
     "render",

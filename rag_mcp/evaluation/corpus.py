@@ -1,17 +1,22 @@
-"""The evaluated folder on disk: its digest, and the character range a cited line range stands for."""
+"""The evaluated folder on disk: what exactly was measured, and the character range a cited line range stands for."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from pathlib import Path
 
+from rag_mcp import __version__
 from rag_mcp.errors import CorpusError
+from rag_mcp.evaluation.runner import Provenance
 from rag_mcp.models import Result
 
-__all__ = ["ResultSpans", "corpus_digest", "line_span", "line_starts"]
+__all__ = ["ResultSpans", "corpus_digest", "line_span", "line_starts", "provenance_of"]
+
+_VERSIONED = ("chromadb", "tantivy", "onnxruntime", "tokenizers")
 
 # Not str.splitlines: it also breaks at form feeds and U+2028, which are no line ends in markdown.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
@@ -72,3 +77,29 @@ def corpus_digest(root: Path, *, suffix: str = ".md") -> str:
     except OSError as error:
         raise CorpusError(f"{root} can't be read ({error.strerror}).") from error
     return total.hexdigest()
+
+
+def provenance_of(root: Path, questions: Path, *, embedder: str, date: str) -> Provenance:
+    """What an evaluation of ``questions`` over ``root`` measures; ``date`` is ISO. Raises CorpusError if unreadable."""
+    try:
+        asked = hashlib.sha256(questions.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CorpusError(f"{questions} can't be read ({error.strerror}).") from error
+    return Provenance(
+        corpus=root.resolve().name,
+        corpus_digest=corpus_digest(root),
+        questions_digest=asked,
+        embedder=embedder,
+        date=date,
+        versions={"rag_mcp": __version__, **_installed()},
+    )
+
+
+def _installed() -> dict[str, str]:
+    found = {}
+    for name in _VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -41,7 +41,7 @@ class Provenance:
     corpus_digest: str
     embedder: str
     date: str
-    questions: str = ""
+    questions_digest: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -173,5 +173,6 @@
   byId("contains").addEventListener("input", restart);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("more").addEventListener("click", () => { shown += PAGE; draw(); });
+  addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   draw();
 })();
