@@ -159,8 +159,8 @@ class OnnxEmbedder:
         return [ids[at] for at in kept], [types[at] for at in kept]
 
     def _probe(self) -> None:
-        """Embed one text, so that a model that does not fit is reported now."""
-        self._embed("A text of a few words.")
+        """Embed one short text, so that a model that does not fit is reported now."""
+        self._embed("a")
 
 
 def _open_tokenizer(spec: OnnxSpec) -> Any:
