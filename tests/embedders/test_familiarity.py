@@ -56,5 +56,5 @@ def test_more_pieces_or_an_unknown_piece_never_raise_it(
 
 
 def test_pieces_are_counted_for_the_word_they_stand_in() -> None:
-    found = words_of("un-knowable, 言", [(0, 2), (2, 3), (3, 7), (7, 11), (11, 12), (13, 14)], list("abcdef"), "f")
+    found = words_of("un-knowable, 言", [(0, 2), (2, 3), (3, 7), (7, 11), (11, 12), (13, 14)], list("abcdef"), ["f"])
     assert found == [WordPieces("un", 1), WordPieces("knowable", 2), WordPieces("言", 1, 1)]
