@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["WordPieces", "familiarity", "words_of"]
@@ -45,7 +45,7 @@ def familiarity(words: Iterable[WordPieces]) -> float:
 
 
 def words_of(
-    text: str, offsets: Sequence[tuple[int, int]], tokens: Sequence[str], unknown_token: str
+    text: str, offsets: Sequence[tuple[int, int]], tokens: Sequence[str], unknown_tokens: Collection[str]
 ) -> list[WordPieces]:
     """Count the pieces of every word; ``offsets`` are character spans of ``tokens`` in ``text``, in order."""
     spans = [match.span() for match in _WORD.finditer(text)]
@@ -59,7 +59,7 @@ def words_of(
             break
         if end > spans[at][0]:
             pieces[at] += 1
-            unknown[at] += token == unknown_token
+            unknown[at] += token in unknown_tokens
     return [
         WordPieces(text[start:end], count, missed)
         for (start, end), count, missed in zip(spans, pieces, unknown, strict=True)

@@ -6,6 +6,9 @@ The MiniLM weights are held as int8 with one scale a column, and the graph turns
 are stored; only the activations are rounded. That is what ``onnxruntime.quantization.quantize_dynamic`` does, without
 rounding the weights a second time and without the package onnx. Same bytes in, same bytes out.
 
+Processors without a dot product for bytes (x86 before VNNI) add pairs of products in 16 bits and may cut off large
+sums, so vectors can differ a little more between such a machine and others than float vectors do.
+
 Field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 """
 

@@ -238,7 +238,7 @@ def _checked(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        raise ConfigError(f"RAG_MCP_OLLAMA_URL is {url!r}: {error}.") from error
+        raise ConfigError("RAG_MCP_OLLAMA_URL is not a well-formed address.") from error
     if parts.scheme not in ("http", "https") or not _is_loopback(host):
         raise ConfigError(
             "RAG_MCP_OLLAMA_URL must be an http or https address of this machine, like http://127.0.0.1:11434."

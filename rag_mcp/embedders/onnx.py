@@ -28,6 +28,7 @@ __all__ = ["OnnxEmbedder", "default_workers"]
 _MOST_WORKERS = 4
 # Texts a task: small enough that an interrupted run loses little, large enough that handing over costs nothing.
 _TASK_TEXTS = 16
+_UNKNOWN_TOKENS = ("[UNK]", "<unk>")
 _ORT_ERRORS_ONLY = 3
 _ORT_INTEGER_TYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
@@ -101,7 +102,7 @@ class OnnxEmbedder:
     def familiarity(self, text: str) -> float:
         clean = _encodable(text)
         encoding = self._tokenizer.encode(clean, add_special_tokens=False)
-        return familiarity(words_of(clean, encoding.offsets, encoding.tokens, "[UNK]"))
+        return familiarity(words_of(clean, encoding.offsets, encoding.tokens, _UNKNOWN_TOKENS))
 
     def close(self) -> None:
         self._session = None
@@ -159,8 +160,8 @@ class OnnxEmbedder:
         return [ids[at] for at in kept], [types[at] for at in kept]
 
     def _probe(self) -> None:
-        """Embed one text, so that a model that does not fit is reported now."""
-        self._embed("A text of a few words.")
+        """Embed one short text, so that a model that does not fit is reported now."""
+        self._embed("a")
 
 
 def _open_tokenizer(spec: OnnxSpec) -> Any:

@@ -1,0 +1,60 @@
+"""Familiarity: high for English with identifiers in it, low for what the vocabulary does not know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_mcp.embedders.base import Embedder
+from rag_mcp.embedders.familiarity import WordPieces, familiarity, words_of
+
+ENGLISH = [
+    "How do I set RAG_MCP_DB_PATH for the getUserById handler?",
+    "What does error E0382 mean when a value is moved into a closure?",
+    "Why is my pod stuck in CrashLoopBackOff after the upgrade to v1.29.3?",
+    "Which method of forecasting uses averages to predict future weather",
+    "where is map_batches() documented",
+]
+FOREIGN = [
+    "¿Cuántas copias de seguridad conserva el servidor después de una actualización?",
+    "¿En qué estilo estaban construidos los edificios residenciales de la ciudad?",
+    "Wie häufig werden die Sicherungskopien der Datenbank überprüft?",
+    "Как часто проверяются резервные копии базы данных?",
+    "バックアップはどのくらいの頻度で確認されますか",
+    "데이터베이스 백업은 얼마나 자주 확인됩니까",
+]
+
+
+def test_english_technical_questions_are_told_from_other_languages(minilm: Embedder) -> None:
+    lowest_english = min(minilm.familiarity(text) for text in ENGLISH)
+    highest_foreign = max(minilm.familiarity(text) for text in FOREIGN)
+    assert highest_foreign < 0.7 < lowest_english
+
+
+@pytest.mark.parametrize("text", ["", "   ", "42", "?!", "RAG_MCP_DB_PATH", "a b", "\ud800"])
+def test_a_text_without_a_word_to_judge_is_familiar(minilm: Embedder, text: str) -> None:
+    assert minilm.familiarity(text) == 1.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_has_a_familiarity_above_zero_and_at_most_one(minilm: Embedder, text: str) -> None:
+    assert 0.0 < minilm.familiarity(text) <= 1.0
+
+
+WORD = st.builds(WordPieces, st.sampled_from(["anchor", "basin", "cable"]), st.integers(1, 9), st.integers(0, 2))
+
+
+@given(st.lists(WORD, min_size=1), st.integers(0, 8), st.data())
+def test_more_pieces_or_an_unknown_piece_never_raise_it(
+    words: list[WordPieces], more: int, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(words) - 1))
+    worse = WordPieces(words[at].word, words[at].pieces + more, words[at].unknown + 1)
+    assert familiarity([*words[:at], worse, *words[at + 1 :]]) <= familiarity(words)
+
+
+def test_pieces_are_counted_for_the_word_they_stand_in() -> None:
+    found = words_of("un-knowable, 言", [(0, 2), (2, 3), (3, 7), (7, 11), (11, 12), (13, 14)], list("abcdef"), ["f"])
+    assert found == [WordPieces("un", 1), WordPieces("knowable", 2), WordPieces("言", 1, 1)]
