@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 __all__ = ["RRF_K0", "reciprocal_rank_fusion"]
@@ -16,8 +17,10 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], *, k0: int = RRF_K
     Cormack, Clarke, Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods,
     SIGIR 2009.
     """
-    scores: dict[str, float] = {}
+    parts: dict[str, list[float]] = {}
     for ranking in rankings:
         for rank, item in enumerate(dict.fromkeys(ranking), start=1):
-            scores[item] = scores.get(item, 0.0) + 1.0 / (k0 + rank)
+            parts.setdefault(item, []).append(1.0 / (k0 + rank))
+    # fsum is exact, so the order of the lists can't decide a tie by rounding.
+    scores = {item: math.fsum(shares) for item, shares in parts.items()}
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -1,0 +1,134 @@
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreLocked, StoreTooNew
+from rag_mcp.stores.files import write_json
+from rag_mcp.stores.generations import FORMAT_VERSION, GenerationInfo, GenerationStore, resolve_store
+
+
+def info(number: int) -> GenerationInfo:
+    return GenerationInfo(number, None, "2031-01-01T00:00:00+00:00", {}, {}, 0, "", {})
+
+
+def publish(store: GenerationStore) -> int:
+    number = store.next_number()
+    staging = store.stage()
+    store.seal(staging, info(number))
+    store.publish(staging, number)
+    return number
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = GenerationStore(tmp_path / "store")
+    made.folder.mkdir(parents=True)
+    return made
+
+
+def test_an_empty_store_says_that_nothing_was_ingested(store):
+    assert store.current() is None
+    assert store.marker() is None
+    with pytest.raises(StoreEmpty, match="rag-mcp ingest"):
+        store.open()
+
+
+def test_publishing_moves_the_pointer_and_the_marker(store):
+    first = publish(store)
+    before = store.marker()
+    second = publish(store)
+    assert (first, second) == (1, 2)
+    assert store.current() == 2
+    assert store.marker() != before
+
+
+def test_a_missing_or_torn_pointer_falls_back_to_the_newest_whole_generation(store):
+    publish(store)
+    publish(store)
+    (store.root / "CURRENT").write_text("")
+    assert store.current() == 2
+    (store.root / "CURRENT").unlink()
+    assert store.current() == 2
+    (store.path(2) / "generation.json").write_text("{")
+    assert store.current() == 1
+
+
+def test_a_pinned_generation_is_not_collected_until_it_is_closed(store):
+    publish(store)
+    held = store.open()
+    for _ in range(3):
+        publish(store)
+    assert store.collect() == [2]
+    assert store.numbers() == [1, 3, 4]
+    held.close()
+    held.close()
+    assert store.collect() == [1]
+
+
+def test_a_pin_dies_with_its_process(store, tmp_path):
+    publish(store)
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from rag_mcp.stores.generations import GenerationStore
+        held = GenerationStore(Path({str(store.root)!r})).open()
+        print("pinned", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, timeout=60, check=False)
+    assert b"pinned" in done.stdout
+    publish(store)
+    publish(store)
+    assert store.collect() == [1]
+
+
+def test_the_second_writer_is_refused_at_once_and_the_file_alone_is_no_lock(store):
+    (store.root / "writer.lock").touch()
+    with store.writer_lock():
+        other = GenerationStore(store.root)
+        with pytest.raises(StoreLocked, match="Another ingest"), other.writer_lock():
+            pass
+    with GenerationStore(store.root).writer_lock():
+        pass
+
+
+def test_what_a_killed_writer_left_is_swept_by_the_next(store):
+    abandoned = store.stage()
+    (abandoned / "half").write_text("x")
+    (store.folder / ".trash-000009").mkdir()
+    store.sweep()
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_newer_format_is_refused_with_the_remedy(store):
+    number = publish(store)
+    write_json(store.path(number) / "generation.json", {"format": FORMAT_VERSION + 1})
+    with pytest.raises(StoreTooNew, match="Upgrade"):
+        store.info(number)
+    with pytest.raises(StoreTooNew):
+        store.open()
+
+
+def test_a_generation_without_its_description_is_damaged(store):
+    publish(store)
+    (store.path(1) / "generation.json").unlink()
+    with pytest.raises(StoreDamaged):
+        store.info(1)
+
+
+def test_numbers_are_never_used_twice(store):
+    publish(store)
+    publish(store)
+    store.point_to(1)
+    assert store.next_number() == 3
+
+
+def test_another_programs_chroma_folder_is_left_alone(tmp_path):
+    folder = tmp_path / "old.chroma"
+    folder.mkdir()
+    (folder / "chroma.sqlite3").touch()
+    assert resolve_store(folder) == tmp_path / "old.chroma.rag_mcp"
+    assert resolve_store(tmp_path / "new") == tmp_path / "new"
+    assert resolve_store(tmp_path / "new", "other") == tmp_path / "new" / "collections" / "other"

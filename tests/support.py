@@ -1,0 +1,124 @@
+"""What many tests need: a corpus folder with a store, driven through the public functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rag_mcp.config import Config
+from rag_mcp.contract import parse_search
+from rag_mcp.ingest.manifest import read_manifest
+from rag_mcp.ingest.options import IngestOptions
+from rag_mcp.knowledge import KnowledgeBase
+from rag_mcp.models import SearchResponse, SourceClass
+from rag_mcp.stores.generations import GenerationStore
+
+
+class Library:
+    """A corpus, a store and a knowledge base over both; the hash embedder unless told otherwise."""
+
+    def __init__(self, corpus: Path, store: Path, **config: object) -> None:
+        self.corpus = corpus
+        self.store_path = store
+        self.settings: dict[str, object] = {"embedder": "hash", **config}
+        corpus.mkdir(parents=True, exist_ok=True)
+        self._bases: list[KnowledgeBase] = []
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for base in self._bases:
+            base.close()
+
+    def config(self, **changes: object) -> Config:
+        settings = {**self.settings, **changes}
+        return Config.load({}, corpus_root=self.corpus, db_path=self.store_path, **settings)
+
+    def write(self, files: dict[str, str | bytes]) -> None:
+        for name, content in files.items():
+            path = self.corpus / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            (self.corpus / name).unlink()
+
+    def ingest(self, *, config: dict[str, object] | None = None, **options: object):
+        return KnowledgeBase.open(self.config(**(config or {}))).ingest(IngestOptions(**options))
+
+    def base(self, **changes: object) -> KnowledgeBase:
+        base = KnowledgeBase.open(self.config(**changes))
+        self._bases.append(base)
+        return base
+
+    def search(self, query: str, *, base: KnowledgeBase | None = None, **arguments: object) -> SearchResponse:
+        """Ask with confidence normal unless told otherwise: the hash embedder knows no meaning."""
+        arguments = {"confidence": "normal", **arguments}
+        own = base or self.base()
+        return own.search(parse_search({"query": query, **arguments}))
+
+    def sources(self, query: str, **arguments: object) -> list[str]:
+        return [result.citation.source for result in self.search(query, **arguments).results]
+
+    @property
+    def generations(self) -> GenerationStore:
+        return GenerationStore(self.store_path)
+
+    def manifest(self):
+        return read_manifest(self.generations.path(self.generations.current()) / "manifest.json")
+
+    def dump(self) -> dict[str, dict[str, object]]:
+        """{chunk id: whole record} of the live generation; fails when the two indexes do not hold the same ids."""
+        return dump(self.generations)
+
+    def fresh(self, where: Path, **options: object) -> dict[str, dict[str, object]]:
+        """What a first ingest of the present corpus into an empty store gives."""
+        with Library(self.corpus, where, **self.settings) as other:
+            other.ingest(**options)
+            return other.dump()
+
+
+def dump(store: GenerationStore) -> dict[str, dict[str, object]]:
+    from rag_mcp.stores.keywords import TantivyReader
+    from rag_mcp.stores.vectors import ChromaReader
+
+    generation = store.open()
+    vectors = ChromaReader(generation.chroma_path)
+    keywords = TantivyReader(generation.keywords_path)
+    try:
+        found: dict[str, dict[str, object]] = {}
+        for source_class in SourceClass:
+            ids = keywords.ids(source_class)
+            assert vectors.ids(source_class) == ids, source_class
+            for i, chunk in keywords.fetch([source_class], ids).items():
+                found[i] = asdict(chunk)
+        return found
+    finally:
+        keywords.close()
+        vectors.close()
+        generation.close()
+
+
+def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess:
+    """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
+    return subprocess.run(
+        [sys.executable, "-c", "from rag_mcp.cli import main; main()", *map(str, arguments)],
+        env={**clean, "RAG_MCP_EMBEDDER": "hash", **(env or {})},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def cli_json(*arguments: object, **options: object) -> dict[str, object]:
+    done = run_cli(*arguments, "--json", **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
