@@ -76,7 +76,7 @@ def _own_error(folder: Path, error: Exception) -> StoreError:
         return StoreLocked(f"Another process writes to the keyword index {folder.name!r}; try again later.")
     if isinstance(error, PermissionError) or "PermissionDenied" in text or "ReadOnlyFilesystem" in text:
         return StoreReadOnly(f"The keyword index {folder.name!r} needs a writable folder, for its lock file at least.")
-    if isinstance(error, OSError) or "IoError" in text:
+    if isinstance(error, OSError) or ("IoError" in text and "InvalidData" not in text):
         return StoreError(f"The keyword index {folder.name!r} can't be read or written: {_first_line(error)}")
     return _damaged(folder, error)
 
@@ -472,14 +472,13 @@ class _ClassIndex:
 
     def top(self, query: Any, limit: int) -> list[tuple[str, float]]:
         """The best ``limit`` by score, equal scores by id: looks on until the score at the cut is passed."""
-        wanted = limit + 16
+        most = max(1, min(self.documents, limit + _MAX_TIES))
+        wanted = min(limit + 16, most)
         while True:
-            wanted = min(wanted, max(1, self.documents), limit + _MAX_TIES)
             hits = self.searcher.search(query, wanted, False).hits
-            passed = len(hits) < wanted or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0])
-            if passed or wanted >= min(self.documents, limit + _MAX_TIES):
+            if len(hits) < wanted or wanted == most or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]):
                 break
-            wanted *= 4
+            wanted = min(4 * wanted, most)
         ranked = sorted((-_rounded(score), self.id_at(address)) for score, address in hits)
         return [(key, -score) for score, key in ranked[:limit]]
 
