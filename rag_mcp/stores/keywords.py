@@ -61,7 +61,7 @@ def _translated(folder: Path) -> Iterator[None]:
         yield
     except StoreError:
         raise
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise _own_error(folder, error) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
@@ -76,7 +76,7 @@ def _own_error(folder: Path, error: Exception) -> StoreError:
         return StoreLocked(f"Another process writes to the keyword index {folder.name!r}; try again later.")
     if isinstance(error, PermissionError) or "PermissionDenied" in text or "ReadOnlyFilesystem" in text:
         return StoreReadOnly(f"The keyword index {folder.name!r} needs a writable folder, for its lock file at least.")
-    if isinstance(error, OSError) or "IoError" in text:
+    if isinstance(error, OSError) or ("IoError" in text and "InvalidData" not in text):
         return StoreError(f"The keyword index {folder.name!r} can't be read or written: {_first_line(error)}")
     return _damaged(folder, error)
 
@@ -251,17 +251,17 @@ class TantivyWriter:
 
     def commit(self) -> None:
         """Make all changes durable, await merges, remove dead files, and rewrite an index grown ragged."""
-        for writer in self._open.values():
+        while self._open:
+            _, writer = self._open.popitem()
             with _translated(writer.folder):
                 writer.commit()
-        self._open.clear()
 
     def close(self) -> None:
         """Drop what was not committed and release the locks."""
-        for writer in self._open.values():
+        while self._open:
+            _, writer = self._open.popitem()
             with _translated(writer.folder):
                 writer.rollback()
-        self._open.clear()
 
     def _class(self, source_class: SourceClass) -> _ClassWriter:
         if source_class not in self._open:
@@ -419,12 +419,15 @@ class _ClassIndex:
         local = idf(self.documents, self.frequency(field, term))
         return self.tantivy.Query.boost_query(self.term(field, term), weight / local)
 
-    def phrase(self, terms: Sequence[tuple[int, str]]) -> Any:
-        return self.tantivy.Query.phrase_query(self.schema, "body", list(terms))
+    def phrase(self, field: str, terms: Phrase) -> Any:
+        return self.tantivy.Query.phrase_query(self.schema, field, list(terms))
 
-    def weighed_phrase(self, terms: Sequence[tuple[int, str]], weight: float) -> Any:
+    def known_phrases(self, field: str, phrases: Iterable[Phrase]) -> list[Phrase]:
+        return [phrase for phrase in phrases if all(self.frequency(field, term) for _, term in phrase)]
+
+    def weighed_phrase(self, terms: Phrase, weight: float) -> Any:
         local = sum(idf(self.documents, self.frequency("body", term)) for _, term in terms)
-        return self.tantivy.Query.boost_query(self.phrase(terms), weight / local)
+        return self.tantivy.Query.boost_query(self.phrase("body", terms), weight / local)
 
     def best_of(self, queries: Sequence[Any]) -> Any:
         return queries[0] if len(queries) == 1 else self.tantivy.Query.disjunction_max_query(list(queries), 0.0)
@@ -472,14 +475,13 @@ class _ClassIndex:
 
     def top(self, query: Any, limit: int) -> list[tuple[str, float]]:
         """The best ``limit`` by score, equal scores by id: looks on until the score at the cut is passed."""
-        wanted = limit + 16
+        most = max(1, min(self.documents, limit + _MAX_TIES))
+        wanted = min(limit + 16, most)
         while True:
-            wanted = min(wanted, max(1, self.documents), limit + _MAX_TIES)
             hits = self.searcher.search(query, wanted, False).hits
-            passed = len(hits) < wanted or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0])
-            if passed or wanted >= min(self.documents, limit + _MAX_TIES):
+            if len(hits) < wanted or wanted == most or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]):
                 break
-            wanted *= 4
+            wanted = min(4 * wanted, most)
         ranked = sorted((-_rounded(score), self.id_at(address)) for score, address in hits)
         return [(key, -score) for score, key in ranked[:limit]]
 
@@ -512,28 +514,27 @@ def _score_queries(plan: Plan, index: _ClassIndex) -> list[Any]:
     """One query for each unit and field plus the word-order bonuses; their sum is the BM25 score."""
     queries: list[Any] = []
     for unit in plan.units:
-        for field, boost in (("body", 1.0), ("lead", LEAD_BOOST)):
-            weight = unit.idf * unit.weight * boost
-            ways = [index.weighed(field, term, weight) for term in unit.variants if index.frequency(field, term)]
-            if field == "body":
-                ways += [index.weighed_phrase(phrase, PHRASE_WEIGHT * weight) for phrase in _local(unit.phrases, index)]
-            if ways:
-                queries.append(index.best_of(ways))
+        weight = unit.idf * unit.weight
+        ways = _weighed_terms(unit, index, "body", weight)
+        for phrase in index.known_phrases("body", unit.phrases):
+            ways.append(index.weighed_phrase(phrase, PHRASE_WEIGHT * weight))
+        queries += [
+            index.best_of(found) for found in (ways, _weighed_terms(unit, index, "lead", LEAD_BOOST * weight)) if found
+        ]
     for bonus in plan.bonuses:
-        ways = [index.weighed_phrase(phrase, bonus.idf) for phrase in _local(bonus.phrases, index)]
+        ways = [index.weighed_phrase(phrase, bonus.idf) for phrase in index.known_phrases("body", bonus.phrases)]
         if ways:
             queries.append(index.best_of(ways))
     return queries
 
 
-def _local(phrases: Iterable[Phrase], index: _ClassIndex) -> list[Phrase]:
-    return [phrase for phrase in phrases if all(index.frequency("body", term) for _, term in phrase)]
+def _weighed_terms(unit: Unit, index: _ClassIndex, field: str, weight: float) -> list[Any]:
+    return [index.weighed(field, term, weight) for term in unit.variants if index.frequency(field, term)]
 
 
 def _match_query(unit: Unit, index: _ClassIndex, field: str) -> Any | None:
     ways = [index.term(field, term) for term in unit.variants if index.frequency(field, term)]
-    if field == "body":
-        ways += [index.phrase(phrase) for phrase in _local(unit.phrases, index)]
+    ways += [index.phrase(field, phrase) for phrase in index.known_phrases(field, unit.phrases)]
     return index.any_of(ways) if ways else None
 
 
@@ -655,8 +656,8 @@ def _evidence(plan: Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str,
     units = plan.units
     exacts = [_match_query(unit, index, "body") for unit in units if unit.exact]
     for bonus in plan.bonuses:
-        phrases = _local(bonus.phrases, index) if bonus.exact else ()
-        exacts += [index.phrase(phrase) for phrase in phrases]
+        phrases = index.known_phrases("body", bonus.phrases) if bonus.exact else ()
+        exacts += [index.phrase("body", phrase) for phrase in phrases]
     probes = [_match_query(unit, index, field) for field in ("body", "lead") for unit in units] + exacts
     met = _matches(index, probes, ids)
     found = {}

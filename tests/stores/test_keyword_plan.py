@@ -1,0 +1,154 @@
+"""Reading a question against invented statistics: no index, no Tantivy."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_mcp.stores.keyword_plan import LEAD_BOOST, Planner, Unit, idf, share
+
+
+class Counted:
+    """A class of ``documents`` chunks with the given document frequencies."""
+
+    def __init__(self, documents, frequencies, languages=None):
+        self.documents = documents
+        self.frequencies = frequencies
+        self.languages = languages or {"en": documents}
+
+    def frequency(self, field, term):
+        return self.frequencies.get(term, 0)
+
+    def prefixed(self, prefix, limit):
+        return sorted((term, count) for term, count in self.frequencies.items() if term.startswith(prefix))[:limit]
+
+
+def cut_s(language, words):
+    return [word.removesuffix("s") if language == "en" else word.removesuffix("as") for word in words]
+
+
+def plan(text, *classes):
+    return Planner(classes, cut_s).plan(text)
+
+
+def labels(found):
+    return [unit.label for unit in found.units if unit.asked]
+
+
+def test_idf_falls_as_a_term_gets_common_and_is_never_negative():
+    values = [idf(100, count) for count in (0, 1, 10, 100)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] > 0
+
+
+def test_frequencies_of_all_classes_asked_are_added():
+    (unit,) = plan("boiler", Counted(10, {"boiler": 2}), Counted(30, {"boiler": 3})).units
+    assert unit.idf == idf(40, 5)
+
+
+def test_a_word_is_looked_for_under_its_stem_in_each_language_present():
+    known = Counted(10, {"cas": 1, "casa": 2, "casas": 1}, {"en": 5, "es": 5})
+    (unit,) = plan("casas", known).units
+    assert set(unit.variants) == {"cas", "casa", "casas"}
+    assert unit.idf == idf(10, 2)
+
+
+def test_languages_that_are_not_in_the_index_add_no_variants():
+    (unit,) = plan("casas", Counted(10, {"cas": 1, "casa": 2})).units
+    assert unit.variants == ("casa",)
+
+
+def test_stop_words_of_the_question_are_dropped_unless_nothing_is_left():
+    known = Counted(10, {"boiler": 1, "what": 9})
+    assert labels(plan("what is the boiler", known)) == ["boiler"]
+    assert labels(plan("what is the", known)) == ["what", "is", "the"]
+    assert labels(plan("to-do", known)) == ["to", "do"]
+
+
+def test_a_repeated_word_counts_once():
+    assert labels(plan("boiler Boiler boiler", Counted(10, {"boiler": 1}))) == ["boiler"]
+
+
+def test_an_identifier_is_asked_for_once_and_its_parts_only_help():
+    found = plan("get_user_data", Counted(10, {"getuserdata": 1, "user": 4, "data": 4}))
+    assert labels(found) == ["getuserdata"]
+    assert {unit.label for unit in found.units if not unit.asked} == {"get", "user", "data"}
+
+
+def test_a_word_that_is_also_part_of_an_identifier_is_asked_for():
+    assert set(labels(plan("user get_user", Counted(10, {"user": 4})))) == {"getuser", "user"}
+
+
+def test_a_compound_is_its_words_and_each_may_be_met_joined():
+    found = plan("on-premise GitHub", Counted(10, {"github": 3, "premise": 1}))
+    assert labels(found) == ["premise", "git", "hub"]
+    assert [unit.variants for unit in found.units] == [("premise",), ("github",), ("github",)]
+
+
+def test_at_most_64_units_are_kept_the_rarest_known_ones_first():
+    known = Counted(1_000, {f"zq{chr(97 + n // 26)}{chr(97 + n % 26)}x": n + 1 for n in range(100)})
+    found = plan("unheard " + " ".join(known.frequencies), known)
+    assert len(found.units) == 64
+    assert set(labels(found)) == set(list(known.frequencies)[:64])
+
+
+def test_a_shortened_digest_stands_for_the_digests_that_begin_with_it():
+    whole = "3b7e1c9d52f04a88"
+    (unit,) = plan(whole[:8].upper(), Counted(10, {whole: 1})).units
+    assert unit.variants == (whole,)
+    (short,) = plan(whole[:5], Counted(10, {whole: 1})).units
+    assert short.variants == ()
+
+
+def test_a_prefix_is_one_unit_of_bounded_width_with_the_most_frequent_terms():
+    known = Counted(5_000, {f"calib{n:04d}": n + 1 for n in range(500)})
+    (unit,) = plan("calib*", known).units
+    assert len(unit.variants) == 64
+    assert "calib0499" in unit.variants
+    assert unit.label == "calib*"
+
+
+def test_only_unknown_plain_words_of_five_letters_are_taken_for_typos():
+    known = Counted(10, {"valve": 1, "gate": 1, "boiler": 1, "v2048x": 1})
+    units = {unit.label: unit for unit in plan("vallve gaate gatt boiler v2049x", known).units}
+    assert units["vallve"].variants == ("valve",)
+    assert units["vallve"].credit < 1
+    assert units["gaate"].variants == ("gate",)
+    assert units["gatt"].variants == units["v2049x"].variants == ()
+    assert units["boiler"].credit == 1
+
+
+def test_the_bound_counts_known_terms_in_text_and_lead():
+    found = plan("boiler zeppelin", Counted(10, {"boiler": 2}))
+    assert found.bound == pytest.approx(2.2 * (1 + LEAD_BOOST) * idf(10, 2))
+    assert plan("zeppelin", Counted(10, {})).bound == 0.0
+
+
+def test_words_in_order_earn_a_bonus_and_all_of_them_together_are_exact():
+    known = Counted(10, {"flood": 2, "gate": 2, "hinge": 2})
+    assert [(bonus.phrases, bonus.exact) for bonus in plan("the flood gate", known).bonuses] == [
+        ((((0, "flood"), (1, "gate")),), True)
+    ]
+    assert [bonus.exact for bonus in plan("flood gate hinge", known).bonuses] == [True, False, False]
+    assert plan("flood boiler", known).bonuses == ()
+
+
+def test_words_a_stop_word_apart_keep_their_distance():
+    (bonus,) = plan("hinge of gate", Counted(10, {"hinge": 1, "gate": 1})).bonuses
+    assert bonus.phrases == (((0, "hinge"), (2, "gate")),)
+
+
+def test_no_class_at_all_gives_a_plan_that_finds_nothing():
+    found = plan('boiler x_y_z calib* "flood gate"')
+    assert not any(unit.known for unit in found.units)
+    assert (found.bonuses, found.bound) == ((), 0.0)
+
+
+def test_share_weighs_by_idf_and_gives_parts_half_of_an_identifier():
+    rare, common = Unit("rare", ("rare",), 3.0), Unit("common", ("common",), 1.0)
+    name = Unit("xy", ("xy",), 4.0, exact=True, parts=("x", "y"))
+    x, y = (Unit(part, (part,), 2.0, asked=False) for part in "xy")
+    assert share([rare, common], {"rare"}) == 0.75
+    assert share([name, x, y], {"x"}) == 0.25
+    assert share([name, x, y], {"x", "y"}) == 0.5
+    assert share([name, x, y], {"xy"}) == 1.0
+    assert share([], {"rare"}) == 0.0

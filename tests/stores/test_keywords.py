@@ -1,0 +1,693 @@
+"""The keyword index on real Tantivy folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreTooNew
+from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.stores.base import Filter
+from rag_mcp.stores.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
+
+DOCS, DECISIONS, MEMORY = SourceClass.DOCS, SourceClass.DECISIONS, SourceClass.MEMORY
+
+
+def chunk(key, text, **changes):
+    base = Chunk(
+        id=key,
+        text_key=f"key:{key}",
+        source=f"{key}.md",
+        source_class=DOCS,
+        project=None,
+        doc_class=DocClass.NOTE,
+        title="",
+        heading_path=(),
+        index=0,
+        line_start=1,
+        line_end=1,
+        start=0,
+        end=len(text),
+        text=text,
+    )
+    return replace(base, **changes)
+
+
+def write(folder, *chunks):
+    writer = TantivyWriter(folder)
+    writer.add(chunks)
+    writer.commit()
+    writer.close()
+    return TantivyReader(folder)
+
+
+def found(reader, text, classes=(DOCS,), limit=5, **options):
+    return [hit.id for hit in reader.search(text, classes, limit, **options)]
+
+
+def tree(folder):
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+PROSE = [chunk(f"prose{n}", f"The server waits, the user reads page {n} and other things happen.") for n in range(12)]
+
+
+# --- user text is not query syntax -----------------------------------------------------------------------------------
+
+EVERYDAY = {
+    "net": "The proxy lives at https://gate.example.org:9443/v3/health?a=1&b=2 behind a slash.",
+    "size": "The left board is 18\" wide, the right board 9' tall.",
+    "code": "Entry K41.7 - loose hinge. Fault F[23] means (dry start). Use name:value pairs and the flag --no-wait.",
+    "people": 'O\'Malley asked: who is "bob"? AT&T line, C++ and C# lessons, R&D AND sales OR law.',
+    "math": "X^2 + Y^2 ~ Z^2; ratio 5:7; 40% off; path D:\\work\\lib; pattern /xy+z/; regexes.",
+}
+
+
+@pytest.fixture(scope="module")
+def everyday(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("everyday") / "kw", *(chunk(key, text) for key, text in EVERYDAY.items()))
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("https://gate.example.org:9443/v3/health?a=1&b=2", "net"),
+        ("gate.example.org:", "net"),
+        ('18" board', "size"),
+        ('"18" wide', "size"),
+        ("9' tall", "size"),
+        ("k41.7 - loose hinge", "code"),
+        ("F[23]", "code"),
+        ("[23", "code"),
+        ("(dry start", "code"),
+        ("name:value", "code"),
+        ("name:", "code"),
+        ("--no-wait", "code"),
+        ('who is "bob"?', "people"),
+        ('"bob', "people"),
+        ("O'Malley", "people"),
+        ("malley'", "people"),
+        ("AT&T", "people"),
+        ("C++", "people"),
+        ("R&D AND", "people"),
+        ("sales OR", "people"),
+        ("AND sales", "people"),
+        ("X^2 + Y^2", "math"),
+        ("ratio 5:7", "math"),
+        ("40% off", "math"),
+        ("D:\\work\\lib", "math"),
+        ("/xy+z/", "math"),
+        ("title:regex", "math"),
+        ("+regex -missing", "math"),
+        ("rege*", "math"),
+        ("regex~2", "math"),
+    ],
+)
+def test_everyday_text_full_of_operators_finds_its_chunk(everyday, query, key):
+    assert key in found(everyday, query)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet=st.characters(), max_size=60) | st.text(alphabet="ab \"*-_.:()[]{}+~^\\/'&|!?", max_size=60))
+def test_no_query_is_an_error_and_every_score_stays_below_its_bound(everyday, query):
+    hits = everyday.search(query, [DOCS], 5)
+    evidence = everyday.evidence(query, [DOCS], [hit.id for hit in hits])
+    bound = everyday.bm25_bound(query, [DOCS])
+    for hit in hits:
+        proof = evidence[hit.id]
+        assert proof.bm25 == pytest.approx(hit.bm25, abs=2e-4)
+        assert 0 < hit.bm25 <= bound + 1e-3
+        assert 0 <= proof.title_share <= proof.term_share <= 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["(" * 3_000, "[" * 4_000, "word " * 800, "a e " * 1_000, "*" * 500, '"' * 999, "\ud800\udfff", "\x00\x07", "🙂" * 400,
+     " ".join(f"w{n}x" for n in range(600)), " ".join("qwertzuio"[:5 + n % 4] + "pasdfghjkl"[n % 10] for n in range(400))],
+    ids=["brackets", "square", "repeated", "short", "stars", "quotes", "surrogates", "control", "emoji", "many", "typos"],
+)  # fmt: skip
+def test_a_hostile_query_answers_in_bounded_time(everyday, query):
+    started = time.perf_counter()
+    everyday.search(query, [DOCS], 20)
+    everyday.evidence(query, [DOCS], list(EVERYDAY))
+    assert time.perf_counter() - started < 2.0
+
+
+@pytest.mark.parametrize("query", ["", "   ", "(((", "🙂"])
+def test_a_query_without_words_finds_nothing(everyday, query):
+    assert everyday.search(query, [DOCS], 5) == []
+    assert everyday.bm25_bound(query, [DOCS]) == 0.0
+    assert everyday.evidence(query, [DOCS], ["net"])["net"].term_share == 0.0
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_gives_nothing(everyday, limit):
+    assert everyday.search("board", [DOCS], limit) == []
+
+
+# --- spellings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def menu(tmp_path_factory):
+    return write(
+        tmp_path_factory.mktemp("menu") / "kw",
+        chunk("nfc", "The caf\u00e9 sells cr\u00e8me br\u00fbl\u00e9e on Fridays."),
+        chunk("nfd", "The cafe\u0301 sells cre\u0300me bru\u0302le\u0301e on Mondays."),
+        chunk("plain", "The cafe sells creme brulee on Sundays."),
+        chunk("names", "Gro\u00dfe Stra\u00dfe, \u0141\u00f3d\u017a, \u0130zmir, na\u00efve, \ufb01lter, \uff26\uff35\uff2c\uff2c width"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("query", ["café", "cafe\u0301", "cafe", "CAFÉ", "Cafe\u0301", "brulee", "brûlée", "BRÛLÉES"])
+def test_every_spelling_of_a_word_finds_every_spelling(menu, query):
+    assert set(found(menu, query)) == {"nfc", "nfd", "plain"}
+
+
+@pytest.mark.parametrize(
+    "query", ["strasse", "Straße", "STRASSE", "lodz", "Łódź", "izmir", "İzmir", "naive", "filter", "full"]
+)
+def test_folded_letters_meet(menu, query):
+    assert found(menu, query) == ["names"]
+
+
+# --- identifiers -----------------------------------------------------------------------------------------------------
+
+DIGEST = "3b7e1c9d52f04a8866e0b1d7c4a9f2385d6e7f8091a2b3c4d5e6f708192a3b4c"
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    return write(
+        tmp_path_factory.mktemp("names") / "kw",
+        chunk("writer", "The helper store_cache_page is called by drainQueueToFile in app.disk.queue_io (see lib/disk/queue_io.rs:41)."),
+        chunk("errors", "WRN-5512-C is raised when arm64_v8 builds of libwave-3.12.4 meet the key min.poll_delay or E0417."),
+        chunk("digest", f"Digest {DIGEST} belongs to build q20290103T1122Z. FTPClientV3Factory stays. Code QX-7731 blinked."),
+        chunk("other", "The code QX-7713 blinked. Drain the sink, queue for the file, store a page in the cache."),
+        *PROSE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("store_cache_page", "writer"),
+        ("storeCachePage", "writer"),
+        ("STORE_CACHE_PAGE", "writer"),
+        ("cache_page", "writer"),
+        ("drainQueueToFile", "writer"),
+        ("DrainQueue", "writer"),
+        ("drain queue to file", "writer"),
+        ("queue_io.rs", "writer"),
+        ("app.disk.queue_io", "writer"),
+        ("lib/disk/queue_io.rs:41", "writer"),
+        ("WRN-5512-B WRN-5512-C", "errors"),
+        ("wrn 5512", "errors"),
+        ("5512", "errors"),
+        ("arm64_v8", "errors"),
+        ("libwave-3.12.4", "errors"),
+        ("3.12.4", "errors"),
+        ("min.poll_delay", "errors"),
+        ("poll_delay", "errors"),
+        ("e0417", "errors"),
+        (DIGEST, "digest"),
+        (DIGEST.upper(), "digest"),
+        (DIGEST[:12], "digest"),
+        ("q20290103T1122Z", "digest"),
+        ("FTPClientV3Factory", "digest"),
+        ("ftp client factory", "digest"),
+        ("qx7731", "digest"),
+        ("what does code QX-7731 mean", "digest"),
+        ("QX-7713", "other"),
+    ],
+)
+def test_an_identifier_its_parts_and_its_other_spellings_find_the_chunk_first(names, query, key):
+    assert found(names, query)[0] == key
+
+
+def test_a_whole_identifier_ranks_above_its_scattered_parts_and_is_exact(names):
+    proof = names.evidence("store_cache_page", [DOCS], ["writer", "other"])
+    assert proof["writer"].exact and not proof["other"].exact
+    assert proof["writer"].term_share == 1.0
+    assert 0 < proof["other"].term_share <= 0.5
+    assert proof["writer"].bm25 > proof["other"].bm25
+
+
+def test_a_near_code_is_no_match_for_a_code(names):
+    assert "errors" not in found(names, "E0418")
+    assert names.evidence("QX-7731", [DOCS], ["other"])["other"].exact is False
+
+
+# --- word forms, phrases, prefixes, typos ----------------------------------------------------------------------------
+
+
+def test_words_meet_in_all_their_forms_in_each_language(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        chunk("en", "The valves were calibrated when the boiler was inspected by them.", language="en"),
+        chunk("es", "Las válvulas fueron calibradas cuando se inspeccionaron las calderas.", language="es"),
+        chunk("de", "Die Kessel wurden geprüft und die Ventile sind nicht mehr undicht.", language="de"),
+    )
+    assert found(reader, "inspecting a valve")[0] == "en"
+    assert found(reader, "¿cuándo se inspeccionó la caldera?") == ["es"]
+    assert found(reader, "Ventil") == ["de"]
+
+
+def test_stop_words_count_only_when_there_is_nothing_else(tmp_path):
+    reader = write(tmp_path / "kw", chunk("hamlet", "To be, or not to be: that is the question."), *PROSE)
+    assert found(reader, "to be or not to be")[0] == "hamlet"
+    assert found(reader, "what is the boiler") == []
+
+
+def test_a_quoted_phrase_is_exact_and_first_where_the_words_stand_in_order(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        chunk("a", "gate of the flood, one gate, one flood"),
+        chunk("b", "A flood gate is long and stays shut."),
+    )
+    assert found(reader, '"flood gate"') == ["b", "a"]
+    proof = reader.evidence('"flood gate"', [DOCS], ["a", "b"])
+    assert (proof["a"].exact, proof["b"].exact) == (False, True)
+
+
+def test_words_of_two_sections_are_no_phrase(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "closed flood", title="gate", heading_path=("flood", "gate")))
+    assert reader.evidence('"flood gate"', [DOCS], ["a"])["a"].exact is False
+
+
+def test_a_trailing_star_finds_every_ending(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "calibration"), chunk("b", "a calibrator"), chunk("d", "caliph"))
+    assert set(found(reader, "calibr*")) == {"a", "b"}
+    assert found(reader, "calibration*")[0] == "a"
+    assert set(found(reader, "c*")) == set()
+
+
+def test_a_misspelt_word_finds_its_neighbour_at_a_discount(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "The zeppelin waits."), *PROSE)
+    assert found(reader, "zepelin") == ["a"]
+    right, wrong = (reader.evidence(word, [DOCS], ["a"])["a"] for word in ("zeppelin", "zepelin"))
+    assert wrong.bm25 < right.bm25
+    assert wrong.term_share < right.term_share == 1.0
+
+
+def test_a_known_word_is_never_taken_for_a_typo(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "calibrate"), chunk("b", "celibrate"))
+    assert found(reader, "celibrate") == ["b"]
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+
+def test_words_no_chunk_has_lower_the_share_most(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "The boiler has a valve."), chunk("b", "The boiler is hot."), *PROSE)
+    both = reader.evidence("boiler valve", [DOCS], ["a", "b"])
+    assert both["a"].term_share == 1.0
+    assert both["b"].term_share < 0.5
+    assert reader.evidence("boiler zeppelin", [DOCS], ["a"])["a"].term_share < 0.5
+    assert both["b"].matched == ("boiler",)
+
+
+def test_title_share_looks_at_everything_but_the_text(tmp_path):
+    places = {
+        "title": {"title": "Kiln glaze"},
+        "heading": {"heading_path": ("Works", "Kiln glaze")},
+        "alias": {"aliases": ("kiln glaze",)},
+        "tag": {"tags": ("kiln", "glaze")},
+        "path": {"source": "kiln/glaze.md"},
+    }
+    reader = write(tmp_path / "kw", *(chunk(key, "Starts at six.", **where) for key, where in places.items()),
+                   chunk("text", "The kiln and the glaze start at six."))  # fmt: skip
+    proof = reader.evidence("kiln glaze", [DOCS], [*places, "text"])
+    assert {key: proof[key].title_share for key in proof} == {**dict.fromkeys(places, 1.0), "text": 0.0}
+    assert {proof[key].term_share for key in proof} == {1.0}
+
+
+def test_more_terms_than_one_mask_holds_are_told_apart(tmp_path):
+    words = [f"zq{first}{second}" for first in "bcdfghjk" for second in "bcdfghjk"][:60]
+    reader = write(tmp_path / "kw", chunk("all", " ".join(words)), *(chunk(word, word) for word in words))
+    proof = reader.evidence(" ".join(words), [DOCS], ["all", *words])
+    assert proof["all"].term_share == pytest.approx(1.0)
+    assert len(proof["all"].matched) == 60
+    assert all(proof[word].matched == (word,) for word in words)
+
+
+def test_evidence_is_given_for_candidates_that_match_nothing_and_not_for_strangers(tmp_path):
+    reader = write(tmp_path / "kw", chunk("a", "boiler"), chunk("b", "valve"))
+    assert set(reader.evidence("boiler", [DOCS], ["a", "b", "gone"])) == {"a", "b"}
+
+
+def test_one_term_scores_exactly_what_bm25_says(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        *(chunk(f"c{n}", "boiler " * n + "x " * (6 - n), source=".md") for n in range(1, 5)),
+        chunk("z", "y", source=".md"),
+    )
+    idf = math.log(1 + (5 - 4 + 0.5) / (4 + 0.5))
+    mean = (6 * 4 + 1 + 0) / 5
+    for hit in reader.search("boiler", [DOCS], 9):
+        tf = int(hit.id[1:])
+        assert hit.bm25 == pytest.approx(idf * 2.2 * tf / (tf + 1.2 * (0.25 + 0.75 * 6 / mean)), rel=0.02)
+
+
+# --- classes and filters ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_hidden_class_shows_in_any_answer(tmp_path):
+    open_chunks = [chunk(f"d{n}", f"flood gate number {n} is open {'wide ' * n}") for n in range(9)]
+    secret = [
+        chunk(f"m{n}", "flood zeppelin gatekeeper " * (n + 1), source_class=MEMORY, language="de") for n in range(40)
+    ]
+    alone = write(tmp_path / "alone", *open_chunks)
+    beside = write(tmp_path / "beside", *open_chunks, *secret)
+    ids = [part.id for part in [*open_chunks, *secret]]
+    for query in ("flood gate", "zeppelin", "zeppelim", "gate*", "flood-gate", '"flood gate"', "gatekeeper wide"):
+        for answer in (
+            lambda reader, query=query: reader.search(query, [DOCS], 20),
+            lambda reader, query=query: reader.evidence(query, [DOCS], ids),
+            lambda reader, query=query: reader.bm25_bound(query, [DOCS]),
+        ):
+            assert answer(alone) == answer(beside)
+    assert beside.fetch([DOCS], ids).keys() == {part.id for part in open_chunks}
+
+
+def test_scores_of_two_classes_can_be_compared(tmp_path):
+    texts = ["the boiler hums", *(f"the boiler and the gate {n}" for n in range(30))]
+    reader = write(tmp_path / "kw", chunk("rare", "gate", source_class=DECISIONS, source="x.md"),
+                   *(chunk(f"d{n}", text, source="x.md") for n, text in enumerate(texts)))  # fmt: skip
+    scores = {hit.id: hit.bm25 for hit in reader.search("gate", [DOCS, DECISIONS], 50)}
+    alone = reader.search("gate", [DECISIONS], 1)[0].bm25
+    assert scores["rare"] < alone
+    assert max(scores.values()) < 2 * min(scores.values())
+
+
+def test_a_rare_class_is_complete_at_every_limit(tmp_path):
+    bulk = [chunk(f"bulk{n}", "Flood gate check, flood gate repair, flood gate.") for n in range(400)]
+    rare = [
+        chunk(f"d{n}", f"After long talks the {part} of the flood gate is renewed.", source_class=DECISIONS)
+        for n, part in enumerate(("hinge", "winch", "seal"))
+    ]
+    reader = write(tmp_path / "kw", *bulk, *rare)
+    for limit in (3, 5, 20):
+        assert sorted(found(reader, "flood gate", [DECISIONS], limit)) == ["d0", "d1", "d2"]
+    assert reader.search("flood gate", [MEMORY], 5) == []
+
+
+def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        chunk("a", "boiler log", project="north"),
+        chunk("b", "boiler log", project="south", doc_class=DocClass.HANDOFF),
+        chunk("c", "boiler log"),
+    )
+    assert found(reader, "boiler", narrow=Filter(project="south")) == ["b"]
+    assert found(reader, "boiler", narrow=Filter(doc_class=DocClass.NOTE)) == ["a", "c"]
+    assert found(reader, "boiler", narrow=Filter(project="north", doc_class=DocClass.HANDOFF)) == []
+    whole = {hit.id: hit.bm25 for hit in reader.search("boiler", [DOCS], 5)}
+    assert reader.search("boiler", [DOCS], 5, narrow=Filter(project="north"))[0].bm25 == whole["a"]
+    assert reader.matching_ids([DOCS], Filter(project="south"), 5) == {"b"}
+    assert reader.matching_ids([DOCS], Filter(), 3) == {"a", "b", "c"}
+    assert reader.matching_ids([DOCS], Filter(), 2) is None
+
+
+def test_a_day_picks_its_version_of_each_series_and_leaves_loose_notes(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        chunk("old", "boiler", series="plan", valid_on=("2031-01-01", "2031-02-01")),
+        chunk("new", "boiler", series="plan", valid_on=("2031-03-01",)),
+        chunk("other", "boiler", series="menu", valid_on=("2031-01-01",)),
+        chunk("loose", "boiler"),
+    )
+    days = {"plan": "2031-02-01", **{f"series{n}": "2031-01-01" for n in range(500)}}
+    assert found(reader, "boiler", narrow=Filter(valid_days=days)) == ["loose", "old"]
+    assert found(reader, "boiler", narrow=Filter(valid_days={"plan": "2031-03-01", "menu": "2031-01-01"})) == [
+        "loose",
+        "new",
+        "other",
+    ]
+    assert found(reader, "boiler", narrow=Filter(valid_days={})) == ["loose"]
+
+
+def test_equal_scores_are_ordered_by_id_and_a_smaller_limit_is_a_prefix(tmp_path):
+    keys = [f"k{n:03d}" for n in range(120)]
+    reader = write(tmp_path / "kw", *(chunk(key, "same boiler", source="s.md") for key in reversed(keys)))
+    assert found(reader, "boiler", limit=7) == keys[:7]
+    assert found(reader, "boiler", limit=500) == keys
+
+
+# --- store -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_comes_back_exactly_as_it_was(tmp_path):
+    full = chunk(
+        "a#1", "Line\r\n\ttab \x00 \ud800 é 🙂", source="d/é\udcff.md", project="p", doc_class=DocClass.HANDOFF, title="T",
+        heading_path=("A", "B / C"), aliases=("x",), tags=("y", "z"), date="2031-01-02", language="pt", series="s",
+        valid_on=("2031-01-02", "2031-01-03"), index=3, line_start=4, line_end=9, start=10, end=40,
+    )  # fmt: skip
+    reader = write(tmp_path / "kw", full)
+    assert reader.fetch([DOCS], ["a#1", "none"]) == {"a#1": full}
+    assert reader.fetch([DECISIONS], ["a#1"]) == {}
+    assert reader.fetch([DOCS], []) == {}
+
+
+def test_adding_an_id_again_replaces_it_and_deleting_removes_it(tmp_path):
+    folder = tmp_path / "kw"
+    write(folder, chunk("notes/Pump House 2.md#0", "first boiler"), chunk("b", "second"))
+    for n in range(3):
+        write(folder, chunk("notes/Pump House 2.md#0", f"boiler version{n}"))
+    reader = TantivyReader(folder)
+    assert found(reader, "boiler") == ["notes/Pump House 2.md#0"]
+    assert found(reader, "first") == []
+    writer = TantivyWriter(folder)
+    writer.add([chunk("twice", "one boiler"), chunk("twice", "two boiler")])
+    writer.delete(DOCS, ["notes/Pump House 2.md#0", "unknown"])
+    writer.delete(MEMORY, ["unknown"])
+    writer.commit()
+    writer.close()
+    reader = TantivyReader(folder)
+    assert reader.ids(DOCS) == {"b", "twice"}
+    assert reader.fetch([DOCS], ["twice"])["twice"].text == "two boiler"
+    assert not (folder / "memory").exists()
+
+
+def test_nothing_is_kept_of_a_writer_that_did_not_commit(tmp_path):
+    folder = tmp_path / "kw"
+    write(folder, chunk("a", "boiler"))
+    writer = TantivyWriter(folder)
+    writer.add([chunk("b", "boiler")])
+    writer.close()
+    assert TantivyReader(folder).ids(DOCS) == {"a"}
+
+
+def test_a_reader_keeps_its_snapshot_while_a_writer_commits(tmp_path):
+    folder = tmp_path / "kw"
+    reader = write(folder, chunk("a", "boiler"))
+    assert found(reader, "boiler") == ["a"]
+    write(folder, chunk("b", "boiler"), chunk("a", "gone"))
+    assert found(reader, "boiler pressure") == ["a"]
+    assert found(TantivyReader(folder), "boiler") == ["b"]
+
+
+def test_many_small_commits_leave_few_segments_and_no_dead_files(tmp_path):
+    folder = tmp_path / "kw"
+    for n in range(10):
+        write(folder, *(chunk(f"c{(n + k) % 10}", f"boiler round {n}") for k in range(3)))
+    segments = json.loads((folder / "docs" / "meta.json").read_text(encoding="utf-8"))["segments"]
+    assert len(segments) <= 8
+    live = {segment["segment_id"].replace("-", "") for segment in segments}
+    on_disk = {path.name.split(".")[0] for path in (folder / "docs").iterdir() if not path.name.startswith(".")}
+    assert on_disk == live | {"meta"}
+    assert sorted(path.name for path in folder.iterdir()) == ["docs", "format.json"]
+    assert TantivyReader(folder).ids(DOCS) == {f"c{n}" for n in range(10)}
+
+
+def test_a_mostly_deleted_index_is_rewritten_so_its_scores_are_those_of_a_fresh_one(tmp_path):
+    kept = [chunk(f"k{n}", f"boiler number {n}") for n in range(6)]
+    folder = tmp_path / "grown"
+    write(folder, *kept, *(chunk(f"x{n}", "boiler gate") for n in range(20)))
+    writer = TantivyWriter(folder)
+    writer.delete(DOCS, [f"x{n}" for n in range(20)])
+    writer.commit()
+    writer.close()
+    fresh = write(tmp_path / "fresh", *kept)
+    assert TantivyReader(folder).search("boiler 3", [DOCS], 9) == fresh.search("boiler 3", [DOCS], 9)
+
+
+def test_a_clone_can_be_changed_without_touching_its_source(tmp_path):
+    source, target = tmp_path / "one", tmp_path / "two"
+    write(source, *PROSE, chunk("a", "boiler"), chunk("m", "boiler", source_class=MEMORY))
+    before = tree(source)
+    clone_index(source, target)
+    assert tree(target) == before
+    for n in range(3):
+        write(target, chunk(f"new{n}", "boiler"), chunk("a", f"valve {n}"))
+    assert tree(source) == before
+    assert found(TantivyReader(source), "boiler", [DOCS, MEMORY]) == ["a", "m"]
+    assert "a" in found(TantivyReader(target), "valve")
+
+
+def test_a_clone_shares_its_segments_on_disk_and_copies_where_it_cannot(tmp_path, monkeypatch):
+    source = tmp_path / "one"
+    write(source, *PROSE)
+    clone_index(source, tmp_path / "two")
+    linked = [path for path in (tmp_path / "two" / "docs").glob("*.term") if path.stat().st_nlink == 2]
+    assert linked
+
+    def refuse(*_):
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    clone_index(source, tmp_path / "three")
+    assert tree(tmp_path / "three") == tree(source)
+
+
+def test_reading_leaves_no_trace_in_the_folder(tmp_path):
+    write(tmp_path / "kw", *PROSE, chunk("m", "x", source_class=MEMORY))
+    clone_index(tmp_path / "kw", tmp_path / "copy")
+    before = tree(tmp_path / "copy")
+    reader = TantivyReader(tmp_path / "copy")
+    found(reader, "server", list(SourceClass))
+    reader.close()
+    assert tree(tmp_path / "copy") == before
+
+
+def test_an_empty_store_answers_with_nothing(tmp_path):
+    reader = TantivyReader(tmp_path / "none")
+    assert reader.search("boiler", list(SourceClass), 5) == []
+    assert reader.bm25_bound("boiler", [DOCS]) == 0.0
+    assert reader.ids(DOCS) == set()
+    assert reader.matching_ids([DOCS], Filter(), 5) == set()
+    assert not (tmp_path / "none").exists()
+
+
+def test_threads_share_a_reader(names):
+    expected = {query: names.search(query, [DOCS], 5) for query in ("queue", "QX-7731", "server page")}
+    wrong = []
+
+    def ask():
+        for _ in range(20):
+            wrong.extend(query for query, hits in expected.items() if names.search(query, [DOCS], 5) != hits)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == []
+
+
+# --- locks and damage ------------------------------------------------------------------------------------------------
+
+
+def test_readers_never_hold_the_writer_lock(tmp_path):
+    folder = tmp_path / "kw"
+    readers = [write(folder, chunk("a", "boiler")) for _ in range(3)]
+    assert all(found(reader, "boiler") == ["a"] for reader in readers)
+    assert found(write(folder, chunk("b", "boiler")), "boiler") == ["a", "b"]
+
+
+def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path):
+    folder = tmp_path / "kw"
+    first = TantivyWriter(folder)
+    first.add([chunk("a", "boiler")])
+    with pytest.raises(StoreLocked):
+        TantivyWriter(folder).add([chunk("b", "boiler")])
+    first.commit()
+    assert TantivyReader(folder).ids(DOCS) == {"a"}
+
+
+def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
+    folder = tmp_path / "kw"
+    write(folder, chunk("a", "boiler"))
+    code = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from rag_mcp.models import SourceClass\nfrom rag_mcp.stores.keywords import TantivyWriter\n"
+        "writer = TantivyWriter(Path(sys.argv[1]))\nwriter.delete(SourceClass.DOCS, ['a'])\nos._exit(9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], timeout=60, cwd=Path(__file__).parents[2], check=False
+    )
+    assert done.returncode == 9
+    assert write(folder, chunk("b", "boiler")).ids(DOCS) == {"a", "b"}
+
+
+def test_a_lock_file_without_a_lock_is_no_obstacle(tmp_path):
+    folder = tmp_path / "kw"
+    write(folder, chunk("a", "boiler"))
+    (folder / "docs" / ".tantivy-writer.lock").write_bytes(b"")
+    assert write(folder, chunk("b", "boiler")).ids(DOCS) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["meta.json", "*.term", "*.store", "*.idx"])
+def test_a_torn_file_is_reported_as_damage_and_left_alone(tmp_path, name):
+    folder = tmp_path / "kw"
+    write(folder, *PROSE)
+    for path in (folder / "docs").glob(name):
+        path.write_bytes(path.read_bytes()[:20])
+    before = tree(folder)
+    with pytest.raises(StoreDamaged, match="full ingest"):
+        reader = TantivyReader(folder)
+        reader.search("server page", [DOCS], 5)
+        reader.fetch([DOCS], [part.id for part in PROSE])
+    assert tree(folder) == before
+
+
+def test_a_missing_segment_file_is_damage(tmp_path):
+    folder = tmp_path / "kw"
+    write(folder, *PROSE)
+    next((folder / "docs").glob("*.store")).unlink()
+    with pytest.raises(StoreDamaged):
+        found(TantivyReader(folder), "server")
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (json.dumps({"schema": SCHEMA_VERSION + 1}), StoreTooNew),
+        (json.dumps({"schema": SCHEMA_VERSION - 1}), StoreDamaged),
+        (json.dumps({"schema": "1"}), StoreDamaged),
+        (json.dumps([1]), StoreDamaged),
+        ("{", StoreDamaged),
+        (None, StoreDamaged),
+    ],
+)
+def test_another_format_is_refused_by_readers_and_writers(tmp_path, content, error):
+    folder = tmp_path / "kw"
+    write(folder, chunk("a", "boiler"))
+    if content is None:
+        (folder / "format.json").unlink()
+    else:
+        (folder / "format.json").write_text(content, encoding="utf-8")
+    for open_it in (TantivyReader, TantivyWriter):
+        with pytest.raises(error):
+            open_it(folder)
+
+
+def test_a_full_disk_or_a_busy_file_is_not_called_damage(tmp_path, monkeypatch):
+    folder = tmp_path / "kw"
+    write(folder, chunk("a", "boiler"))
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    writer = TantivyWriter(folder)
+    writer.add([chunk("b", "boiler")])
+    monkeypatch.setattr(json, "loads", fail)
+    with pytest.raises(StoreError) as caught:
+        writer.commit()
+    assert not isinstance(caught.value, StoreDamaged)
