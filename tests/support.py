@@ -36,8 +36,8 @@ class Library:
             base.close()
 
     def config(self, **changes: object) -> Config:
-        settings = {**self.settings, **changes}
-        return Config.load({}, corpus_root=self.corpus, db_path=self.store_path, **settings)
+        settings = {"corpus_root": self.corpus, "db_path": self.store_path, **self.settings, **changes}
+        return Config.load({}, **settings)
 
     def write(self, files: dict[str, str | bytes]) -> None:
         for name, content in files.items():

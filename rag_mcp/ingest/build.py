@@ -12,12 +12,12 @@ from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.manifest import Manifest, write_manifest
 from rag_mcp.ingest.options import Progress, Step
 from rag_mcp.ingest.plan import Delta
-from rag_mcp.ingest.verify import changed_files, verify_indexes
+from rag_mcp.ingest.verify import changed_files, checksums, verify_indexes
 from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.cache import EmbeddingCache
-from rag_mcp.stores.files import digest_tree, remove_tree
+from rag_mcp.stores.files import remove_tree
 from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
-from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, ChromaWriter, check_database
+from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -87,7 +87,7 @@ def _info(job: BuildJob, staging: Path, number: int, slots: Mapping[str, int]) -
         counts=job.manifest.counts(),
         files=len(job.manifest.files),
         ids_digest=job.manifest.ids_digest(),
-        checksums=digest_tree(staging, leave_out=REWRITTEN_ON_OPEN),
+        checksums=checksums(staging),
         vector_slots=slots,
         notes=job.notes,
     )

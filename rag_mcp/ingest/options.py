@@ -28,7 +28,6 @@ class Step(StrEnum):
     MANIFEST_WRITTEN = "manifest_written"
     VERIFIED = "verified"
     SEALED = "sealed"
-    RENAMED = "renamed"
     PUBLISHED = "published"
     COLLECTED = "collected"
 

@@ -218,7 +218,8 @@ class _Run:
         known_files = len(old.files) if old is not None else 0
         unreadable = [path for path in listing.unreadable if path]
         below = sum(is_below(path, unreadable) for path in (old.files if old is not None else ()))
-        check_shrink(known_files, len(listing.files) + below, allow=self.options.allow_shrink)
+        if self.damage is None:
+            check_shrink(known_files, len(listing.files) + below, allow=self.options.allow_shrink)
         trust = old is not None and dict(old.derivation) == self._derivation() and not self.options.rehash
         placed = []
         for file in listing.files:

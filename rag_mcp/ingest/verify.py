@@ -11,14 +11,20 @@ from rag_mcp.models import SourceClass
 from rag_mcp.stores.files import digest_tree
 from rag_mcp.stores.generations import Generation, GenerationInfo
 from rag_mcp.stores.keywords import TantivyReader
-from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database
+from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
 
-__all__ = ["changed_files", "verify_deep", "verify_indexes"]
+__all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes"]
 
 _SAMPLES = 8
 _ROWS = 2_000
 # Two copies of one unit vector, through float32 and the index, differ by far less; two texts rarely by so little.
 _SELF_COSINE = 0.999
+
+
+def checksums(folder: Path) -> dict[str, list[object]]:
+    """Size and digest of every file of a finished generation that nobody may change any more."""
+    found = digest_tree(folder, leave_out=REWRITTEN_ON_OPEN)
+    return {name: value for name, value in found.items() if is_settled(folder / name)}
 
 
 def changed_files(folder: Path, info: GenerationInfo, *, below: str = "") -> list[str]:

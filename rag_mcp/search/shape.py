@@ -7,7 +7,6 @@ of a longer one.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,48 +78,49 @@ def shape(ordered: Sequence[Candidate], *, join: Callable[[Chunk], bool]) -> lis
     return _spread(_join(_collapse(ordered), join))
 
 
+@dataclass(frozen=True, slots=True)
+class _Print:
+    """What decides whether two passages say the same thing, taken once a passage."""
+
+    plain: str
+    words: frozenset[str]
+    figures: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Print:
+        words = re.findall(r"\w+", text.casefold())
+        figures = tuple(sorted(word for word in words if any(map(str.isdigit, word))))
+        return cls(" ".join(text.split()), frozenset(words), figures)
+
+
 def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
-    words: list[frozenset[str]] = []
-    for position, candidate in enumerate(ordered):
-        bag = _words(candidate.chunk.text)
-        twin = (
-            next(
-                (i for i, other in enumerate(words) if _same(candidate.chunk, bag, kept[i].chunk, other)),
-                None,
-            )
-            if position < _COMPARED
-            else None
+    prints: list[_Print] = []
+    for candidate in ordered[:_COMPARED]:
+        mine = _Print.of(candidate.chunk.text)
+        twin = next(
+            (i for i, other in enumerate(prints) if _same(candidate.chunk, mine, kept[i].chunk, other)),
+            None,
         )
         if twin is None:
             kept.append(candidate)
-            words.append(bag)
+            prints.append(mine)
         elif candidate.chunk.source not in (kept[twin].chunk.source, *kept[twin].also_in):
             kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk.source))
-    return kept
+    return [*kept, *ordered[_COMPARED:]]
 
 
-def _same(chunk: Chunk, bag: frozenset[str], other: Chunk, other_bag: frozenset[str]) -> bool:
-    if chunk.series is not None and chunk.series == other.series:
+def _same(chunk: Chunk, mine: _Print, other_chunk: Chunk, other: _Print) -> bool:
+    if chunk.series is not None and chunk.series == other_chunk.series:
         return False  # states of one series differ in a word or two, and that word is the answer
-    if _plain(chunk.text) == _plain(other.text):
+    if mine.plain == other.plain:
         return True
-    if _figures(chunk.text) != _figures(other.text):
+    if mine.figures != other.figures:
         return False  # two rows of a register differ in their numbers only
-    union = len(bag | other_bag)
-    return union > 8 and len(bag & other_bag) / union >= NEAR_DUPLICATE
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).split())
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.casefold()))
-
-
-def _figures(text: str) -> list[str]:
-    return sorted(re.findall(r"\w*\d[\w.]*", text))
+    shorter, longer = sorted((len(mine.words), len(other.words)))
+    if longer <= 8 or shorter < NEAR_DUPLICATE * longer:
+        return False
+    return len(mine.words & other.words) >= NEAR_DUPLICATE * len(mine.words | other.words)
 
 
 def _join(ordered: Sequence[Candidate], join: Callable[[Chunk], bool]) -> list[Candidate]:

@@ -23,14 +23,28 @@ from rag_mcp.stores.files import is_writable
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["REWRITTEN_ON_OPEN", "ChromaReader", "ChromaWriter", "check_database"]
+__all__ = ["REWRITTEN_ON_OPEN", "ChromaReader", "ChromaWriter", "check_database", "is_settled"]
 
 # The one file Chroma changes when a folder is merely opened; all others keep their bytes.
 REWRITTEN_ON_OPEN = frozenset({"chroma.sqlite3", "chroma.sqlite3-journal", "chroma.sqlite3-wal", "chroma.sqlite3-shm"})
 
-# Defaults (16 neighbours, ef 100) left recall@50 at 0.96 with some queries at 0; these reach 0.98 and more.
-_HNSW = {"space": "cosine", "max_neighbors": 32, "ef_construction": 200, "ef_search": 200}
+# Defaults (16 neighbours, ef 100) left recall@50 at 0.96 with some queries at 0; these reach 0.98 and more. The index
+# is saved from two rows on (the default waits for 1,000): a reader would otherwise build it from the log at each start
+# and write to the folder.
+_HNSW = {
+    "space": "cosine",
+    "max_neighbors": 32,
+    "ef_construction": 200,
+    "ef_search": 200,
+    "batch_size": 2,
+    "sync_threshold": 2,
+}
 _LOOKUP_ROWS = 5_000  # below SQLite's limit of bound variables
+
+
+def is_settled(path: Path) -> bool:
+    """False for a file of a collection too small to have been saved (one row): each opener writes it anew."""
+    return path.suffix != ".bin" or (path.parent / "index_metadata.pickle").exists()
 
 
 def check_database(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
-from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database
+from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database, is_settled
 
 DOCS, CODE = SourceClass.DOCS, SourceClass.CODE
 
@@ -80,10 +80,12 @@ def test_a_class_emptied_by_deletion_is_gone(folder):
     reader.close()
 
 
-def test_reading_leaves_every_file_but_the_database_as_it_was(folder):
-    write(folder, DOCS, names(1_200), unit(1_200))
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".sqlite3"}
-    assert before, "above the sync threshold there are index files"
+@pytest.mark.parametrize("rows", [1, 2, 20, 1_200])
+def test_reading_leaves_every_settled_file_but_the_database_as_it_was(folder, rows):
+    write(folder, DOCS, names(rows), unit(rows))
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".sqlite3" and is_settled(path)]
+    before = {path: path.read_bytes() for path in files}
+    assert bool(before) == (rows > 1)
     reader = ChromaReader(folder)
     reader.query(DOCS, unit(1)[0], 10)
     reader.close()

@@ -1,0 +1,366 @@
+"""Ingest end to end with real indexes: what a run does, costs and leaves behind."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from support import Library, cli_json, run_cli
+
+from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
+from rag_mcp.ingest.options import IngestOptions, Step
+from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.stores.files import write_json
+
+TREES = "# Trees\n\nIntro about trees.\n\n## Oak\n\nOaks carry acorns.\n\n## Elm\n\nElms have widgets.\n\n## Fir\n\nFirs stay green.\n"
+
+
+def texts(library: Library) -> str:
+    return "\n".join(str(chunk["text"]) for chunk in library.dump().values())
+
+
+def test_the_first_run_indexes_everything_and_the_second_changes_nothing(library):
+    library.write({"a.md": TREES, "sub/b.md": "# Bees\n\nBees make honey.\n"})
+    first = library.ingest()
+    assert (first.files_seen, first.files_ingested, first.generation, first.incremental) == (2, 2, 1, False)
+    assert first.chunks_added == first.store_count == first.chunks_embedded
+    second = library.ingest()
+    assert (second.files_ingested, second.files_unchanged, second.published) == (0, 2, False)
+    assert (second.chunks_added, second.chunks_deleted, second.chunks_embedded, second.generation) == (0, 0, 0, 1)
+    assert library.generations.numbers() == [1]
+
+
+def test_a_run_with_nothing_to_do_loads_no_index_and_no_model(library):
+    library.write({"a.md": TREES})
+    for embedder in ("hash", "minilm"):
+        db = library.store_path.with_name(embedder)
+        assert run_cli("ingest", library.corpus, "--db", db, "--embedder", embedder).returncode == 0
+        code = f"""
+            import sys
+            sys.argv = ["rag-mcp", "ingest", {str(library.corpus)!r}, "--db", {str(db)!r}, "--embedder", {embedder!r}, "-q"]
+            from rag_mcp.cli import main
+            try:
+                main()
+            except SystemExit as end:
+                assert not end.code, end.code
+            heavy = {{"chromadb", "tantivy", "onnxruntime", "tokenizers", "numpy", "mcp", "markdown_it", "rich"}} & set(sys.modules)
+            assert not heavy, heavy
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert "0 ingested" in done.stdout
+
+
+def test_an_edit_in_one_section_embeds_only_that_section(library):
+    library.write({"a.md": TREES, "b.md": "# Bees\n\nBees make honey.\n"})
+    library.ingest()
+    library.write({"a.md": TREES.replace("Elms have widgets.", "Elms have gadgets.")})
+    summary = library.ingest()
+    assert (summary.chunks_added, summary.chunks_deleted, summary.chunks_embedded) == (1, 1, 1)
+    assert "gadgets" in texts(library)
+    assert "widgets" not in texts(library)
+
+
+def test_an_insertion_renumbers_without_embedding_the_rest(library, tmp_path):
+    library.write({"a.md": TREES})
+    library.ingest()
+    library.write({"a.md": TREES.replace("## Oak", "## Ash\n\nAshes are tall.\n\n## Oak")})
+    summary = library.ingest()
+    assert summary.chunks_embedded == 1
+    assert summary.chunks_updated == 3
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(
+    "keep", ["# Trees\n\nIntro about trees.\n\n## Oak\n\nOaks carry acorns.\n", "# Trees\n", "", "  \n\n"]
+)
+def test_a_file_that_shrinks_leaves_no_ghosts(library, tmp_path, keep):
+    library.write({"a.md": TREES, "b.md": "# Bees\n\nBees make honey.\n"})
+    library.ingest()
+    library.write({"a.md": keep})
+    library.ingest()
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+    for mode in ("fts", "vector", "hybrid"):
+        found = library.search("elms widgets", mode=mode, k=20).results
+        assert not any("widgets" in (result.text or "") for result in found)
+
+
+def test_deleting_the_only_file_empties_both_indexes(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    library.remove("a.md")
+    summary = library.ingest()
+    assert (summary.files_deleted, summary.store_count) == (1, 0)
+    assert library.dump() == {}
+
+
+def test_a_rename_and_a_move_embed_nothing_and_cite_the_new_path(library, tmp_path):
+    library.write({"inbox/heron.md": "# Herons\n\nHerons nest on the third island.\n", "inbox/otter.md": TREES})
+    library.ingest()
+    (library.corpus / "archive").mkdir()
+    (library.corpus / "inbox/heron.md").rename(library.corpus / "archive/heron-survey.md")
+    summary = library.ingest()
+    assert (summary.chunks_embedded, summary.files_deleted) == (0, 1)
+    assert library.sources("herons third island")[0] == "archive/heron-survey.md"
+    assert "inbox/heron.md" not in library.sources("herons third island", k=20)
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+
+
+def test_a_note_without_heading_may_be_renamed_for_nothing_too(library):
+    library.write({"first name.md": "Only a paragraph, no heading at all.\n"})
+    library.ingest()
+    (library.corpus / "first name.md").rename(library.corpus / "second name.md")
+    assert library.ingest().chunks_embedded == 0
+
+
+def test_a_copy_survives_when_the_original_goes(library):
+    text = "# Otters\n\nOtters use the north culvert.\n"
+    library.write({"a.md": text, "b.md": text})
+    assert library.ingest().chunks_embedded == 1
+    library.remove("a.md")
+    assert library.ingest().chunks_embedded == 0
+    assert library.sources("otters north culvert") == ["b.md"]
+
+
+def test_reverting_an_edit_embeds_nothing(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    library.write({"a.md": TREES.replace("acorns", "cones")})
+    assert library.ingest().chunks_embedded == 1
+    library.write({"a.md": TREES})
+    assert library.ingest().chunks_embedded == 0
+
+
+def test_content_decides_and_not_the_clock(library):
+    library.write({"rates.md": "# Berth fee\n\nThe berth fee is 41 crowns.\n"})
+    library.ingest()
+    path = library.corpus / "rates.md"
+    before = path.stat()
+    path.write_text("# Berth fee\n\nThe berth fee is 57 crowns.\n", encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    library.ingest()
+    assert "57 crowns" in texts(library)
+    assert "41 crowns" not in texts(library)
+    for year in (0, 631152000, 3786912000):
+        os.utime(path, (year, year))
+        summary = library.ingest()
+        assert (summary.files_ingested, summary.chunks_embedded, summary.published) == (0, 0, False)
+
+
+@pytest.mark.parametrize("changed", [b"\xef\xbb\xbf", b""])
+def test_a_byte_order_mark_or_other_line_ends_change_nothing(library, changed):
+    library.write({"a.md": TREES})
+    library.ingest()
+    before = library.dump()
+    library.write({"a.md": changed + TREES.replace("\n", "\r\n").encode()})
+    summary = library.ingest()
+    assert (summary.files_ingested, summary.chunks_embedded, summary.published) == (0, 0, False)
+    assert library.dump() == before
+
+
+def test_rehash_reads_every_file_again(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    assert library.ingest(rehash=True).published is False
+
+
+@pytest.mark.parametrize(("options", "embedded"), [({"full": True}, 0), ({"clean": True}, 0), ({"re_embed": True}, 4)])
+def test_rebuilding_pays_only_when_told_to(library, options, embedded):
+    library.write({"a.md": TREES})
+    library.ingest()
+    before = library.dump()
+    summary = library.ingest(**options)
+    assert (summary.incremental, summary.chunks_embedded, summary.generation) == (False, embedded, 2)
+    assert library.dump() == before
+    assert library.generations.numbers() == ([2] if options.get("clean") else [1, 2])
+
+
+def test_another_embedder_is_a_whole_new_generation_and_coming_back_is_free(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    other = library.ingest(config={"embedder": "hash:2"})
+    assert other.incremental is False
+    assert other.chunks_embedded == other.store_count
+    assert "embedder" in other.rebuilt_because
+    assert library.ingest().chunks_embedded == 0
+
+
+def test_a_store_built_with_another_embedder_refuses_to_compare_vectors(library):
+    from rag_mcp.errors import IndexMismatch
+
+    library.write({"a.md": TREES})
+    library.ingest()
+    base = library.base(embedder="hash:2")
+    for mode in ("hybrid", "vector"):
+        with pytest.raises(IndexMismatch, match="RAG_MCP_EMBEDDER"):
+            library.search("oaks", base=base, mode=mode)
+    assert library.search("oaks acorns", base=base, mode="fts").results
+
+
+def test_excluding_prunes_and_including_brings_back(library):
+    library.write(
+        {"keep.md": TREES, "git notes/x.md": "# X\n\nExcluded words.\n", "git notes more/y.md": "# Y\n\nStays.\n"}
+    )
+    library.ingest()
+    library.ingest(exclude=("git notes",))
+    assert {chunk["source"] for chunk in library.dump().values()} == {"keep.md", "git notes more/y.md"}
+    assert library.ingest().chunks_embedded == 0
+    assert "Excluded words." in texts(library)
+
+
+def test_a_store_inside_the_corpus_does_not_index_itself(tmp_path):
+    with Library(tmp_path / "corpus", tmp_path / "corpus" / "store") as library:
+        library.write({"a.md": TREES})
+        library.ingest()
+        assert library.ingest().published is False
+
+
+def test_what_cannot_be_indexed_is_left_out_and_named_once(library):
+    library.write({"ok.md": TREES, "nul.md": b"a\x00b", "latin.md": "caf\u00e9".encode("latin-1")})
+    summary = library.ingest()
+    assert {item.source for item in summary.skipped} == {"nul.md", "latin.md"}
+    again = library.ingest()
+    assert {item.source for item in again.skipped} == {"nul.md", "latin.md"}
+    assert again.published is False
+    assert {item.source for item in library.base().status().skipped} == {"nul.md", "latin.md"}
+
+
+def test_a_file_that_becomes_unusable_loses_its_chunks(library):
+    library.write({"a.md": TREES, "b.md": "# Bees\n\nBees make honey.\n"})
+    library.ingest()
+    library.write({"a.md": b"\xff\xfe\xfa"})
+    library.ingest()
+    assert {chunk["source"] for chunk in library.dump().values()} == {"b.md"}
+    library.write({"a.md": TREES})
+    assert library.ingest().chunks_embedded == 0
+
+
+@pytest.mark.parametrize("front", ["access: none", "access: NONE", "access: everyone"])
+def test_front_matter_can_only_narrow_access(library, front):
+    library.write({"a.md": f"---\n{front}\n---\n# A\n\nHidden words.\n", "b.md": TREES})
+    summary = library.ingest()
+    assert [item.source for item in summary.skipped] == ["a.md"]
+    assert "Hidden words" not in texts(library)
+
+
+def test_an_empty_blank_or_heading_only_file_is_no_error_and_no_change(library):
+    library.write({"empty.md": "", "blank.md": " \n\n", "only.md": "# Decommissioned valves\n", "a.md": TREES})
+    summary = library.ingest()
+    assert summary.skipped == ()
+    assert "Decommissioned valves" in texts(library)
+    assert library.ingest().published is False
+
+
+def test_bad_corpora_are_named_and_lose_nothing(library, tmp_path):
+    library.write({"a.md": TREES})
+    library.ingest()
+    before = library.dump()
+    for bad in (tmp_path / "missing", tmp_path / "corpus" / "a.md"):
+        with pytest.raises(CorpusError, match="corpus"):
+            run_ingest(library.config(corpus_root=bad), IngestOptions())
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(CorpusError, match="no markdown"):
+        run_ingest(library.config(corpus_root=empty, db_path=tmp_path / "other"), IngestOptions())
+    assert library.dump() == before
+
+
+def test_a_corpus_that_is_suddenly_nearly_empty_is_refused_unless_meant(library):
+    library.write({f"n{number}.md": f"# Note {number}\n\nBody {number}.\n" for number in range(20)})
+    library.ingest()
+    before = library.dump()
+    for number in range(20):
+        (library.corpus / f"n{number}.md").unlink()
+    with pytest.raises(CorpusShrunk, match="--allow-shrink"):
+        library.ingest()
+    assert library.dump() == before
+    library.ingest(allow_shrink=True)
+    assert library.dump() == {}
+
+
+def test_a_dry_run_tells_and_writes_nothing(library):
+    library.write({"a.md": TREES})
+    plan = library.ingest(dry_run=True)
+    assert (plan.chunks_added, plan.published, plan.generation) == (4, False, None)
+    assert library.generations.numbers() == []
+    assert not (library.store_path / "embeddings.sqlite").exists()
+
+
+def test_a_second_run_at_once_gives_up_and_says_who_has_the_lock(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    with library.generations.writer_lock():
+        with pytest.raises(StoreLocked):
+            library.ingest()
+        done = run_cli("ingest", library.corpus, "--db", library.store_path)
+        assert done.returncode == 3
+        assert "Another ingest" in done.stderr
+    assert library.ingest().published is False
+
+
+def test_a_store_of_a_newer_format_is_not_touched(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    write_json(library.generations.path(1) / "generation.json", {"format": 99})
+    with pytest.raises(StoreTooNew):
+        library.ingest()
+    assert library.generations.numbers() == [1]
+
+
+def test_more_rows_than_the_stores_take_at_once(library):
+    sections = "".join(f"## Part {number}\n\nBL{number:05d} stands here.\n\n" for number in range(6_000))
+    library.write({"big.md": f"# Big\n\n{sections}", "small.md": "# Small\n\nStays here.\n"})
+    summary = library.ingest()
+    assert summary.store_count > 6_000
+    assert library.sources("BL05999", mode="fts")[0] == "big.md"
+    library.remove("big.md")
+    library.ingest()
+    assert {chunk["source"] for chunk in library.dump().values()} == {"small.md"}
+
+
+def test_steps_come_in_their_order(library):
+    library.write({"a.md": TREES})
+    seen = []
+    run_ingest(library.config(), IngestOptions(), on_step=seen.append)
+    assert list(dict.fromkeys(seen)) == list(Step)
+
+
+def test_the_command_line_gives_the_summary_as_json(library):
+    library.write({"a.md": TREES})
+    summary = cli_json("ingest", library.corpus, "--db", library.store_path)
+    wanted = (
+        "files_seen files_ingested files_unchanged files_skipped chunks_added chunks_deleted chunks_deduped "
+        "chunks_embedded incremental store_count generation skipped elapsed_s"
+    )
+    assert set(wanted.split()) <= set(summary)
+    line = run_cli("ingest", library.corpus, "--db", library.store_path, "--quiet")
+    assert line.stdout.count("\n") == 1
+    assert line.stderr == ""
+
+
+def test_strict_fails_when_anything_was_left_out(library):
+    library.write({"a.md": TREES, "nul.md": b"\x00"})
+    assert run_cli("ingest", library.corpus, "--db", library.store_path, "--strict").returncode == 4
+    assert run_cli("ingest", library.corpus, "--db", library.store_path).returncode == 0
+
+
+def test_a_bare_chroma_store_of_another_program_is_not_touched(tmp_path):
+    import chromadb
+
+    old = tmp_path / "store"
+    client = chromadb.PersistentClient(str(old), settings=chromadb.config.Settings(anonymized_telemetry=False))
+    collection = client.create_collection("corpus", embedding_function=None)
+    metadata = {"source": "a.md", "heading": "Trees", "chunk_index": 0}
+    collection.add(ids=["a.md#0"], embeddings=[[0.1] * 8], documents=["Intro"], metadatas=[metadata])
+    client.close()
+    (old / "ingest-manifest.json").write_text("{}", encoding="utf-8")
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    with Library(tmp_path / "corpus", old) as library:
+        library.write({"a.md": TREES})
+        library.ingest()
+        assert library.sources("oaks acorns")[:1] == ["a.md"]
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+    assert (tmp_path / "store.rag_mcp" / "CURRENT").exists()
