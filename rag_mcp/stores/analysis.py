@@ -43,6 +43,7 @@ LANGUAGES = ("en", "es", "pt", "fr", "de", "it", "nl")
 
 _MAX_TERM_CHARS = 256
 _MAX_WHOLES = 12
+_MAX_CACHED_CHARS = 64
 _MIN_HEX_CHARS = 7
 _QUERY_CHARS = 8_000
 
@@ -149,12 +150,17 @@ class Piece:
 def segment(text: str) -> Iterator[Piece]:
     """Yield the pieces of a text in order; punctuation, emoji, control characters and lone surrogates separate."""
     for raw in _PIECE.findall(_APOSTROPHE.sub("", _normal(text))):
-        yield from _pieces(raw)
+        yield from _common_pieces(raw) if len(raw) <= _MAX_CACHED_CHARS else _pieces(raw)
 
 
 @lru_cache(maxsize=1 << 16)
+def _common_pieces(raw: str) -> tuple[Piece, ...]:
+    """Most words come again, so each is taken apart once; very long ones do not, and would fill the memory."""
+    return _pieces(raw)
+
+
 def _pieces(raw: str) -> tuple[Piece, ...]:
-    """Split at script borders, then make a piece of each side; cached, as most words come again."""
+    """Split at script borders, then make a piece of each side."""
     if raw.isascii() or not _BIGRAM_RUN.search(raw):
         piece = _piece(raw)
         return (piece,) if piece.parts else ()

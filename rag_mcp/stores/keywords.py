@@ -25,12 +25,13 @@ from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly,
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
+from rag_mcp.stores.formats import INDEX_FORMATS
 from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Unit, idf, share
 
 __all__ = ["SCHEMA_VERSION", "TantivyReader", "TantivyWriter", "clone_index"]
 
-SCHEMA_VERSION = 1
-"""Raise whenever fields or analysis change: old terms and new questions would not meet."""
+SCHEMA_VERSION = INDEX_FORMATS["keywords"]
+"""Of fields and analysis: with another version old terms and new questions would not meet."""
 
 _MAX_TIES = 4_096
 _MASK_BITS = 22

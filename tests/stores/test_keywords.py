@@ -691,3 +691,8 @@ def test_a_full_disk_or_a_busy_file_is_not_called_damage(tmp_path, monkeypatch):
     with pytest.raises(StoreError) as caught:
         writer.commit()
     assert not isinstance(caught.value, StoreDamaged)
+
+
+def test_importing_the_module_loads_no_tantivy():
+    code = "import sys, rag_mcp.stores.keywords; sys.exit('tantivy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
