@@ -124,7 +124,7 @@ def _make(folder: Path) -> None:
 
 def _install(python: Path, root: Path, extras: list) -> None:
     target = f"{root}[{','.join(extras)}]" if extras else str(root)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input"]
     command += ["--constraint", str(root / CONSTRAINTS), "--editable", target]
     done = subprocess.run(command, cwd=str(root), env=clean_environment(), check=False)
     if done.returncode:
