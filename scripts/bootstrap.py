@@ -84,8 +84,9 @@ def read_stamp(folder: Path) -> dict:
 
 
 def clean_environment() -> dict:
-    """This process's environment without what would lead a virtual environment's Python astray."""
-    return {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    """This process's environment without what would lead a virtual environment's Python, or rag_mcp, astray."""
+    kept = os.environ.items()
+    return {name: value for name, value in kept if name not in FOREIGN and not name.startswith("RAG_MCP_")}
 
 
 def say(text: str) -> None:
