@@ -1,0 +1,327 @@
+"""The block that registers this server in an MCP host's configuration, and its careful merge into the host's file.
+
+A host's file belongs to its user: it is copied before it is changed, replaced in one step, and left alone when it
+can't be read for certain. Comments (VS Code, Zed) would not survive a rewrite, so a file that has them is not rewritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from rag_mcp.config import Config
+from rag_mcp.errors import ConfigError, InvalidArgument
+
+__all__ = [
+    "SERVER_NAME",
+    "Host",
+    "WriteResult",
+    "client_block",
+    "default_path",
+    "parse_host",
+    "render_block",
+    "server_env",
+    "write_config",
+]
+
+SERVER_NAME = "rag-mcp"
+
+Block = dict[str, Any]
+
+
+class Host(StrEnum):
+    """The programs whose configuration is known; GENERIC prints the form most hosts share."""
+
+    CLAUDE_DESKTOP = "claude-desktop"
+    CLAUDE_CODE = "claude-code"
+    CURSOR = "cursor"
+    VSCODE = "vscode"
+    ZED = "zed"
+    CODEX = "codex"
+    GENERIC = "generic"
+
+
+# Where in the host's file servers are listed.
+_SECTIONS = {Host.VSCODE: "servers", Host.ZED: "context_servers", Host.CODEX: "mcp_servers"}
+_NAMES_ITS_TRANSPORT = frozenset({Host.CLAUDE_CODE, Host.VSCODE})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """``backup`` is the copy of the file as it was; None when there was no file, or nothing had to change."""
+
+    path: Path
+    changed: bool
+    backup: Path | None = None
+
+
+def parse_host(name: str) -> Host:
+    """Raises InvalidArgument naming the hosts there are."""
+    try:
+        return Host(name)
+    except ValueError as error:
+        raise InvalidArgument("host", f"{name!r} is not known.", allowed=[host.value for host in Host]) from error
+
+
+def server_env(config: Config) -> dict[str, str]:
+    """The environment that gives another process this configuration, with absolute paths; defaults are left out.
+
+    Raises ConfigError when no store is known.
+    """
+    default = Config()
+    paths = {
+        "RAG_MCP_CORPUS_ROOT": config.corpus_root,
+        "RAG_MCP_DB_PATH": config.store_path,
+        "RAG_MCP_MODEL_DIR": config.model_dir,
+        "RAG_MCP_POLICY": config.policy_path,
+        "RAG_MCP_SCRATCH_DIR": config.scratch_dir,
+        "RAG_MCP_GAP_LOG": config.gap_log,
+    }
+    texts = {
+        "RAG_MCP_COLLECTION": (config.collection, default.collection),
+        "RAG_MCP_EMBEDDER": (config.embedder, default.embedder),
+        "RAG_MCP_OLLAMA_URL": (config.ollama_url, default.ollama_url),
+        "RAG_MCP_OLLAMA_MODEL": (config.ollama_model, default.ollama_model),
+        "RAG_MCP_CLIENT_PROFILE": (config.profile, default.profile),
+        "RAG_MCP_LOG_LEVEL": (config.log_level, default.log_level),
+        "RAG_MCP_LOG_FORMAT": (config.log_format, default.log_format),
+    }
+    chosen = {name: str(path.absolute()) for name, path in paths.items() if path is not None}
+    return chosen | {name: value for name, (value, usual) in texts.items() if value != usual}
+
+
+def client_block(host: Host, *, command: str, args: Sequence[str], env: Mapping[str, str]) -> Block:
+    """The part of ``host``'s configuration that registers this server, from the file's top level down."""
+    entry: Block = {"type": "stdio"} if host in _NAMES_ITS_TRANSPORT else {}
+    entry |= {"command": command, "args": list(args), "env": dict(env)}
+    return {_section(host): {SERVER_NAME: entry}}
+
+
+def render_block(host: Host, block: Block) -> str:
+    """``block`` as the host's file has it: TOML for Codex, JSON for the others; ends with a newline."""
+    if host is Host.CODEX:
+        return _toml(_entry(host, block))
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def default_path(host: Host, *, platform: str, home: Path, env: Mapping[str, str]) -> Path:
+    """Where ``host`` keeps the user's configuration; ``platform`` as ``sys.platform`` has it.
+
+    Raises InvalidArgument for the generic host, which has no file.
+    """
+    if host is Host.GENERIC:
+        raise InvalidArgument("host", "generic has no file of its own; name a host, or paste the block by hand.")
+    dotted = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    settings = dotted
+    if platform == "win32":
+        settings = Path(env.get("APPDATA") or home / "AppData" / "Roaming")
+    elif platform == "darwin":
+        settings = home / "Library" / "Application Support"
+    places = {
+        Host.CLAUDE_DESKTOP: settings / "Claude" / "claude_desktop_config.json",
+        Host.CLAUDE_CODE: Path(env.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
+        Host.CURSOR: home / ".cursor" / "mcp.json",
+        Host.VSCODE: settings / "Code" / "User" / "mcp.json",
+        Host.ZED: (settings / "Zed" if platform == "win32" else dotted / "zed") / "settings.json",
+        Host.CODEX: Path(env.get("CODEX_HOME") or home / ".codex") / "config.toml",
+    }
+    return places[host]
+
+
+def write_config(path: Path, host: Host, block: Block, *, now: datetime | None = None) -> WriteResult:
+    """Merge ``block`` into the file at ``path``, which is made when missing and backed up when changed.
+
+    Other servers, the order of keys, and settings a user added to this server's own entry stay. Raises ConfigError,
+    and changes nothing, when the file can't be read, parsed or replaced.
+    """
+    target = Path(os.path.realpath(path))  # a linked configuration stays a link
+    merge = _merged_toml if host is Host.CODEX else _merged_json
+    try:
+        before = target.read_bytes() if target.exists() else b""
+        after = _rewritten(before, lambda text: merge(text, host, block))
+    except (ValueError, RecursionError, OSError) as error:
+        raise ConfigError(
+            f"{path} was left as it is: it can't be changed safely ({error}). Paste the block in by hand."
+        ) from error
+    if after == before:
+        return WriteResult(path, changed=False)
+    try:
+        backup = _back_up(target, now or datetime.now()) if target.exists() else None
+        _replace(target, before, after)
+    except OSError as error:
+        raise ConfigError(f"{path} was left as it is: {error}. Paste the block in by hand.") from error
+    return WriteResult(path, changed=True, backup=backup)
+
+
+def _section(host: Host) -> str:
+    return _SECTIONS.get(host, "mcpServers")
+
+
+def _entry(host: Host, block: Block) -> Block:
+    entry: Block = block[_section(host)][SERVER_NAME]
+    return entry
+
+
+# --- text in, text out -----------------------------------------------------------------------------------------------
+
+
+def _rewritten(before: bytes, merge: Callable[[str], str]) -> bytes:
+    """Apply ``merge`` to the decoded file; byte order mark and line ends stay as they were."""
+    mark = b"\xef\xbb\xbf" if before.startswith(b"\xef\xbb\xbf") else b""
+    text = before[len(mark) :].decode("utf-8")
+    windows = "\r\n" in text
+    merged = merge(text.replace("\r\n", "\n"))
+    return mark + (merged.replace("\n", "\r\n") if windows else merged).encode("utf-8")
+
+
+def _merged_json(text: str, host: Host, block: Block) -> str:
+    whole = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant) if text.strip() else {}
+    section = _section(host)
+    servers = _mapping(whole, "the file").setdefault(section, {})
+    known = _mapping(servers, section).get(SERVER_NAME, {})
+    entry = _joined(_mapping(known, SERVER_NAME), _entry(host, block))
+    if known == entry:
+        return text
+    servers[SERVER_NAME] = entry
+    end = "\n" if text.endswith("\n") or not text else ""
+    return json.dumps(whole, indent=_indent(text), ensure_ascii=False) + end
+
+
+def _merged_toml(text: str, host: Host, block: Block) -> str:
+    """Codex's file is edited as text, so that its comments stay, and the result is parsed to prove the edit."""
+    whole = tomllib.loads(text)
+    servers = _mapping(whole.get("mcp_servers", {}), "mcp_servers")
+    known = _mapping(servers.get(SERVER_NAME, {}), SERVER_NAME)
+    entry = _joined(known, _entry(host, block))
+    if known == entry:
+        return text
+    kept = _without_tables(text).rstrip()
+    merged = (kept + "\n\n" if kept else "") + _toml(entry)
+    wanted = whole | {"mcp_servers": servers | {SERVER_NAME: entry}}
+    if tomllib.loads(merged) != wanted:
+        raise ValueError(f"the table mcp_servers.{SERVER_NAME} is written in a form this program does not edit")
+    return merged
+
+
+def _joined(known: Block, ours: Block) -> Block:
+    """Our settings over what is there; variables and keys the user added stay."""
+    environment = {**_mapping(known.get("env", {}), "env"), **ours["env"]}
+    return {**known, **ours, "env": environment}
+
+
+def _mapping(value: object, what: str) -> Block:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is no table of names and values")
+    return value
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> Block:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return mapping
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _indent(text: str) -> int | str:
+    """The file's own indentation: that of its first indented line."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    if found is None:
+        return 2
+    return "\t" if "\t" in found[1] else len(found[1])
+
+
+_TOML_NAME = rf"(?:{re.escape(SERVER_NAME)}|\"{re.escape(SERVER_NAME)}\"|'{re.escape(SERVER_NAME)}')"
+_OUR_TABLE = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*{_TOML_NAME}\s*(?:\.[^\]]*)?\]\s*(?:#.*)?")
+_ANY_TABLE = re.compile(r"\s*\[")
+
+
+def _without_tables(text: str) -> str:
+    """``text`` without our tables; a line in a multi-line string can look like a header, which the caller checks."""
+    kept, ours = [], False
+    for line in text.split("\n"):
+        if _ANY_TABLE.match(line):
+            ours = _OUR_TABLE.fullmatch(line) is not None
+        if not ours:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _toml(entry: Block) -> str:
+    plain = {key: value for key, value in entry.items() if not isinstance(value, dict)}
+    lines = [f"[mcp_servers.{SERVER_NAME}]", *(f"{_key(key)} = {_toml_value(value)}" for key, value in plain.items())]
+    for key, table in entry.items():
+        if isinstance(table, dict):
+            lines += ["", f"[mcp_servers.{SERVER_NAME}.{_key(key)}]"]
+            lines += [f"{_key(name)} = {_toml_value(value)}" for name, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+
+
+def _toml_value(value: object) -> str:
+    """Raises ValueError for a value this small writer does not know, so that nothing is written wrong."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_toml_value(item) for item in value)}]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's as well, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    raise ValueError(f"a {type(value).__name__} in the entry of {SERVER_NAME}")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _back_up(path: Path, now: datetime) -> Path:
+    """Copy ``path`` beside itself under a name that is not taken."""
+    stem = f"{path.name}.{now:%Y%m%d-%H%M%S}"
+    for number in range(1000):
+        backup = path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
+        try:
+            with open(backup, "xb"):
+                pass
+        except FileExistsError:
+            continue
+        shutil.copy2(path, backup)
+        return backup
+    raise FileExistsError(f"{path.parent} holds too many copies of {path.name}")
+
+
+def _replace(path: Path, before: bytes, after: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(after)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists():
+            os.chmod(name, stat.S_IMODE(path.stat().st_mode))
+            if path.read_bytes() != before:
+                raise OSError("another program changed it at the same moment")
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,0 +1,50 @@
+"""Every check of the project, in its own environment: format, lint, types, tests. ``.ci/run`` calls exactly this.
+
+    python3 scripts/test.py                    everything
+    python3 scripts/test.py --fast             without types and without the tests marked slow
+    python3 scripts/test.py tests/ingest -x    all that is not --fast goes to pytest
+
+The first stage that fails ends the run, and its name is printed; the output ends with pytest's own summary otherwise.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from bootstrap import ROOT, SetupFailed, clean_environment, ensure, say
+
+
+def stages(arguments):
+    """The stages in order, as (name, arguments for python -m)."""
+    fast = "--fast" in arguments
+    chosen = [argument for argument in arguments if argument != "--fast"]
+    listed = [("format", ["ruff", "format", "--check", "."]), ("lint", ["ruff", "check", "."])]
+    if not fast:
+        listed.append(("types", ["mypy"]))
+    return [*listed, ("tests", ["pytest", *(["-m", "not slow"] if fast else []), *chosen])]
+
+
+def run(python, listed, call=subprocess.call) -> int:
+    """Run the stages until one fails; the exit code is that stage's."""
+    for name, command in listed:
+        say(name)
+        code = call([str(python), "-m", *command], cwd=str(ROOT), env=clean_environment())
+        if code:
+            say(f"FAILED: {name} (exit code {code})")
+            return code
+    return 0
+
+
+def main(arguments) -> int:
+    try:
+        return run(ensure(("dev",)), stages(arguments))
+    except SetupFailed as problem:
+        say(f"FAILED: setup: {problem}")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
