@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-import mcp_types as types
+from mcp import types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server

@@ -47,6 +47,7 @@ class RawServer:
         )
         self.lines: list[bytes] = []
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._replies: dict[int, dict[str, Any]] = {}
         self._errors: list[bytes] = []
         self._readers = [threading.Thread(target=target, daemon=True) for target in (self._read, self._drain)]
         for reader in self._readers:
@@ -82,13 +83,14 @@ class RawServer:
         self.send_bytes(json.dumps(message).encode())
 
     def wait_for(self, id: int) -> dict[str, Any]:
-        """The reply to one request; replies to others and notifications are passed over."""
+        """The reply to one request; replies to others are kept for those who wait for them."""
         deadline = time.monotonic() + WAIT_S
-        while True:
+        while id not in self._replies:
             message = self._messages.get(timeout=max(0.01, deadline - time.monotonic()))
             assert message is not None, f"the server ended: {self.stderr}"
-            if message.get("id") == id:
-                return message
+            if "id" in message:
+                self._replies[message["id"]] = message
+        return self._replies.pop(id)
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None, *, id: int) -> dict[str, Any]:
         self.send(method, params, id=id)
