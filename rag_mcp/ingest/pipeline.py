@@ -279,7 +279,7 @@ class _Run:
 
     @cached_property
     def embedder(self) -> Embedder:
-        embedder = open_embedder(self.config)
+        embedder = open_embedder(self.config, known=self.stats.models)
         if embedder.fingerprint != self.identity.fingerprint:
             raise EmbedderError("The model's files changed while the run was under way. Run again.")
         return embedder
@@ -316,7 +316,7 @@ class _Run:
         entries = {**content.unchanged, **content.kept}
         records = Records()
         if content.parsed:
-            records = assemble(content.parsed, series)
+            records = assemble(content.parsed, series, dedupe=self.options.snapshot_dedupe)
             entries.update(records.entries)
         manifest = Manifest(
             identity=self._identity(),
@@ -328,8 +328,6 @@ class _Run:
 
     def _series(self, content: _Content, old: Manifest | None) -> dict[str, list[str]]:
         """Series that must be looked at again, with all their members: any member is new, changed or gone."""
-        if not self.options.snapshot_dedupe:
-            return {}
         classes: dict[str, SourceClass] = {path: file.source_class for path, file in content.parsed.items()}
         for path, entry in [*content.unchanged.items(), *content.kept.items()]:
             classes[path] = entry.source_class

@@ -30,7 +30,7 @@ class Records:
         self.deduped += other.deduped
 
 
-def assemble(parsed: Mapping[str, ParsedFile], series: Mapping[str, Sequence[str]]) -> Records:
+def assemble(parsed: Mapping[str, ParsedFile], series: Mapping[str, Sequence[str]], *, dedupe: bool) -> Records:
     """Build the records of ``parsed``. ``series`` maps a series key to its members' paths in date order, all of them
     among ``parsed``; other files stand alone."""
     records = Records()
@@ -39,7 +39,7 @@ def assemble(parsed: Mapping[str, ParsedFile], series: Mapping[str, Sequence[str
         if path not in in_series:
             records.add(_single(file))
     for key, members in sorted(series.items()):
-        records.add(_collapsed(key, [parsed[path] for path in members]))
+        records.add(_collapsed(key, [parsed[path] for path in members], dedupe))
     return records
 
 
@@ -49,9 +49,9 @@ def _single(file: ParsedFile) -> Records:
     return _records(file, None, None, chunks, [True] * len(chunks))
 
 
-def _collapsed(key: str, files: Sequence[ParsedFile]) -> Records:
+def _collapsed(key: str, files: Sequence[ParsedFile], dedupe: bool) -> Records:
     days = [_series_day(file) for file in files]
-    plan = collapse(days)
+    plan = collapse(days, dedupe=dedupe)
     ids = {file.path: _ids(file) for file in files}
     by_path = {file.path: file for file in files}
     records = Records()
