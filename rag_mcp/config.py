@@ -20,7 +20,7 @@ ENVIRONMENT: dict[str, str] = {
     "RAG_MCP_CORPUS_ROOT": "folder of documents; results are confined to it",
     "RAG_MCP_DB_PATH": "folder of the store (default: rag_mcp.store beside the corpus root)",
     "RAG_MCP_COLLECTION": "name of the collection inside the store (default: corpus)",
-    "RAG_MCP_EMBEDDER": "minilm (default), bge, onnx, ollama or hash (tests only)",
+    "RAG_MCP_EMBEDDER": "minilm (default), minilm-int8, bge, onnx, ollama or hash (tests only)",
     "RAG_MCP_MODEL_DIR": "folder with model.onnx and tokenizer.json, for embedder onnx or bge",
     "RAG_MCP_EMBED_WORKERS": "parallel embedding workers during ingest (default: processors, at most 4)",
     "RAG_MCP_OLLAMA_URL": "loopback http or https address of Ollama (default: http://127.0.0.1:11434)",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -299,9 +299,9 @@ class _Run:
         )
 
     def _find_secrets(self, path: str, text: str) -> list[str]:
-        from rag_mcp.ingest.guard import find_secrets
+        from rag_mcp.ingest.guard import AllowList, find_secrets
 
-        findings = [found for found in find_secrets(text) if not secret_allowed(self.policy, path, found.kind)]
+        findings = find_secrets(text, path=path, allow=AllowList(accepts=partial(secret_allowed, self.policy)))
         return [f"{finding.kind} (line {finding.line})" for finding in findings[:5]]
 
     # --- what the next generation holds ------------------------------------------------------------------------------
@@ -341,12 +341,11 @@ class _Run:
             for key, members in groups.items()
             if set(members) != before.get(key, set()) or any(path in content.parsed for path in members)
         }
-        # A series that is none any more: what is left of it must be read again to stand alone.
+        # What has left its series (which may be none any more) must be read again to stand alone.
         self.dissolved = {
             path
             for key, members in before.items()
-            if key not in groups
-            for path in members
+            for path in members - set(groups.get(key, ()))
             if path in content.unchanged or path in content.kept
         }
         return touched
