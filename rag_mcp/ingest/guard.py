@@ -1,11 +1,7 @@
 """Recognised secrets in a text, by kind and line and never by value; the one owner of detect-secrets.
 
 Two steps. A text is first searched for shapes of our own, each a superset of what the library's plugin of that kind
-<<<<<<< HEAD
-accepts; that takes well under a millisecond for a clean text and imports nothing. Only around a shape found is the
-=======
 accepts; that takes about a millisecond for 10,000 characters and imports nothing. Only around a shape found is the
->>>>>>> 357bc3c08343f3b4676e57b53ed4f9ba70b1c6ab
 plugin asked, directly (``analyze_string``): the library's scanner keeps global settings and may verify a key over the
 network. Kinds the library has no (or only an outdated) plugin for are decided by the shape alone.
 
