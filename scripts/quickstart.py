@@ -70,7 +70,10 @@ def default_store(corpus: Path) -> Path:
 def tour(options) -> int:
     """What runs inside the environment."""
     ingest(options)
-    question, answer = asyncio.run(asyncio.wait_for(ask(options), ANSWER_WITHIN_S))
+    try:
+        question, answer = asyncio.run(asyncio.wait_for(ask(options), ANSWER_WITHIN_S))
+    except Exception as error:
+        raise SetupFailed(f"the server could not be asked ({type(error).__name__}: {error}).") from error
     show(question, answer)
     show_registration(options)
     return 0
@@ -130,7 +133,7 @@ def show(question, answer) -> None:
 
 def excerpt(text: str, lines: int = 8) -> list:
     """The first lines that are not blank, wrapped for a terminal."""
-    wrapped = [part for line in text.splitlines() if line.strip() for part in textwrap.wrap(line, 96)]
+    wrapped = [part for line in text.splitlines() if line.strip() for part in textwrap.wrap(line, 114)]
     return wrapped[:lines] + (["…"] if len(wrapped) > lines else [])
 
 
