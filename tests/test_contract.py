@@ -259,7 +259,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
         contract.parse_list({"cursor": cursor})
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_any_json_gives_a_request_or_an_error_fit_to_send(data):
     tool = data.draw(st.sampled_from(sorted(PARSERS)))

@@ -309,7 +309,7 @@ ANY_JSON = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_whatever_the_arguments_the_answer_fits_the_output_schema(data):
     runner = ToolRunner(FakeKnowledge(), Telemetry())
