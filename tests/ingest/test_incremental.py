@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import Library
 
 from rag_mcp.embedders.hash import HashEmbedder
-from support import Library
 
 PLAIN = ("a.md", "b.md", "sub/c.md")
 DAYS = tuple(f"log/ferry-{date(2031, 3, 1) + timedelta(days=n)}.md" for n in range(5))
