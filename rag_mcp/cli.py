@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rag_mcp.config import Config
+    from rag_mcp.evaluation import EvalReport
     from rag_mcp.ingest.options import IngestOptions
     from rag_mcp.knowledge import KnowledgeBase
     from rag_mcp.models import IngestSummary, SearchResponse
@@ -487,3 +488,132 @@ def gaps(
         typer.echo(f"{group.count} x  {terminal_safe(group.questions[0])}  (last {group.last_at})")
         for question in group.questions[1:]:
             typer.echo(f"       {terminal_safe(question)}")
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+@app.command("eval")
+def evaluate(
+    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line.")],
+    corpus: _Corpus = None,
+    db: _Db = None,
+    modes: Annotated[
+        str, typer.Option(help="Comma-separated; the first one's gate is reported.")
+    ] = "hybrid,fts,vector",
+    embedder: _Embedder = None,
+    policy: _Policy = None,
+    profile: _Profile = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON here.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the report as one HTML page here.")] = None,
+    compare_with: Annotated[
+        Path | None, typer.Option("--compare", help="JSON of an older run to compare with.")
+    ] = None,
+) -> None:
+    """Measure ranking, gate and latency on questions with known answers."""
+    from rag_mcp.evaluation import compare, read_report, render
+    from rag_mcp.evaluation.tables import comparison_table, mode_table
+
+    config = _config(corpus_root=corpus, db_path=db, embedder=embedder, policy_path=policy, profile=profile)
+    old = read_report(compare_with) if compare_with is not None else None
+    made = _measured(config, questions, modes).as_json()
+    comparison = compare(old, made) if old is not None else None
+    if json_file is not None:
+        json_file.write_text(json.dumps(made, ensure_ascii=False, indent=1), encoding="utf-8")
+    if report is not None:
+        report.write_text(render(made, comparison=comparison), encoding="utf-8")
+    typer.echo(mode_table(made))
+    if comparison is not None:
+        typer.echo(comparison_table(comparison))
+
+
+def _measured(config: Config, questions: Path, modes: str) -> EvalReport:
+    from datetime import UTC, datetime
+
+    from rag_mcp.evaluation.measure import measure_questions
+    from rag_mcp.models import Mode
+
+    known = [mode.value for mode in Mode]
+    names = [name.strip() for name in modes.split(",") if name.strip()]
+    if not names or any(name not in known for name in names):
+        raise InvalidArgument("modes", f"is {modes!r}.", allowed=known)
+    today = datetime.now(UTC).date().isoformat()
+    return measure_questions(config, questions, modes=[Mode(name) for name in names], date=today)
+
+
+@app.command()
+def calibrate(
+    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line, answerable and not.")],
+    corpus: _Corpus = None,
+    db: _Db = None,
+    embedder: _Embedder = None,
+    policy: _Policy = None,
+    profile: _Profile = None,
+    collection: _Collection = None,
+    answered: Annotated[float, typer.Option(help="Share of answerable questions to keep answering.")] = 0.95,
+) -> None:
+    """Fit the levels of confidence to your own corpus and keep them with the store."""
+    from rag_mcp.evaluation.calibration import fit_thresholds
+    from rag_mcp.evaluation.runner import scored_questions
+    from rag_mcp.ingest.maintenance import store_calibration
+    from rag_mcp.models import Mode
+    from rag_mcp.search.relevance import Thresholds
+
+    config = _config(
+        corpus_root=corpus,
+        db_path=db,
+        embedder=embedder,
+        policy_path=policy,
+        profile=profile,
+        collection=collection,
+    )
+    made = _measured(config, questions, "hybrid,fts,vector")
+    fitted = {}
+    for mode in Mode:
+        found = fit_thresholds(scored_questions(made, mode), answered_target=answered)
+        fitted[mode] = Thresholds(high=found.high, medium=found.medium)
+        typer.echo(f"{mode.value}: medium from {found.medium:.3f}, high from {found.high:.3f}")
+    store_calibration(config, fitted, {"questions": len(made.questions), "answered": answered})
+
+
+# --- hosts -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("client-config")
+def client_config(
+    host: Annotated[
+        str, typer.Option(help="claude-desktop, claude-code, cursor, vscode, zed, codex or generic.")
+    ] = "generic",
+    db: _Db = None,
+    corpus: _Corpus = None,
+    embedder: _Embedder = None,
+    profile: _Profile = None,
+    policy: _Policy = None,
+    collection: _Collection = None,
+    write: Annotated[bool, typer.Option("--write", help="Merge it into the host's file, after a backup.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="The host's file, if it is not where it usually is.")
+    ] = None,
+) -> None:
+    """Print the block that registers this server with a host program."""
+    from rag_mcp.clients import client_block, default_path, parse_host, render_block, server_env, write_config
+    from rag_mcp.config import environment
+
+    config = _config(
+        db_path=db,
+        corpus_root=corpus,
+        embedder=embedder,
+        profile=profile,
+        policy_path=policy,
+        collection=collection,
+    )
+    chosen = parse_host(host)
+    block = client_block(chosen, command=sys.executable, args=("-m", "rag_mcp"), env=server_env(config))
+    if not write:
+        typer.echo(render_block(chosen, block), nl=False)
+        return
+    path = file or default_path(chosen, platform=sys.platform, home=Path.home(), env=environment())
+    result = write_config(path, chosen, block)
+    typer.echo(f"{result.path}: {'changed' if result.changed else 'already so'}")
+    if result.backup is not None:
+        typer.echo(f"backup: {result.backup}")

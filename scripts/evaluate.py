@@ -10,8 +10,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,7 @@ from rag_mcp.config import Config  # noqa: E402 - after the path, so that a chec
 from rag_mcp.errors import RagMcpError  # noqa: E402
 from rag_mcp.evaluation import (  # noqa: E402
     EvalReport,
-    ResultSpans,
     compare,
-    evaluate,
-    provenance_of,
-    read_questions,
     read_report,
     render,
 )
@@ -72,29 +66,17 @@ def find_sets(root: Path, names: Sequence[str] | None) -> list[Path]:
 
 def measure_set(folder: Path, options: argparse.Namespace) -> EvalReport:
     """Ingest the set's corpus into its store and ask every question."""
-    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.evaluation.measure import measure_questions
 
-    corpus, questions = folder / "corpus", folder / "queries.jsonl"
     config = Config.load(
-        corpus_root=corpus,
+        corpus_root=folder / "corpus",
         db_path=_cache(options.cache) / folder.name,
         embedder=options.embedder,
         # The widest profile: a page named config must not be missing from a measurement of ranking.
         profile="auditor",
     )
-    with closing(KnowledgeBase.open(config)) as knowledge:
-        summary = knowledge.ingest()
-        # A search that meets a model still loading answers by keywords alone, which is not what is measured here.
-        knowledge.warm_up()
-        made = provenance_of(corpus, questions, embedder=config.embedder, date=options.date.isoformat())
-        return evaluate(
-            read_questions(questions),
-            knowledge.search,
-            modes=options.modes,
-            spans=ResultSpans(corpus),
-            chunks=summary.store_count,
-            provenance=replace(made, corpus=folder.name),
-        )
+    date = options.date.isoformat()
+    return measure_questions(config, folder / "queries.jsonl", modes=options.modes, date=date, name=folder.name)
 
 
 def fragment(reports: Mapping[str, Mapping[str, Any]]) -> str:

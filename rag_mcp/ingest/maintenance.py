@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,13 @@ from rag_mcp.config import Config
 from rag_mcp.embedders import embedder_identity
 from rag_mcp.errors import InvalidArgument, RagMcpError, StoreDamaged, StoreEmpty, StoreLocked
 from rag_mcp.ingest.options import IngestOptions
+from rag_mcp.models import Mode
+from rag_mcp.search.calibrated import write_calibration
+from rag_mcp.search.relevance import Thresholds
 from rag_mcp.stores.files import is_writable
 from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
 
-__all__ = ["Finding", "examine", "repair", "roll_back"]
+__all__ = ["Finding", "examine", "repair", "roll_back", "store_calibration"]
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
 
@@ -52,6 +55,16 @@ def roll_back(config: Config, number: int | None) -> int:
             raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
         store.point_to(target)
     return target
+
+
+def store_calibration(config: Config, thresholds: Mapping[Mode, Thresholds], provenance: Mapping[str, object]) -> None:
+    """Keep thresholds with the store, for the embedder it was built with. Raises StoreEmpty, StoreLocked."""
+    store = _store(config)
+    live = store.current()
+    if live is None:
+        raise StoreEmpty("There is no store to keep the calibration with.")
+    with store.writer_lock():
+        write_calibration(store.root, str(store.info(live).identity["embedder"]), thresholds, provenance)
 
 
 def repair(config: Config) -> list[str]:

@@ -30,7 +30,7 @@ from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, feature_values
 from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
-from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, VectorHit, VectorReader
+from rag_mcp.stores.base import Filter, KeywordReader, VectorHit, VectorReader
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors
@@ -264,8 +264,9 @@ class _Search:
         cosines = self._cosines(vector_hits, chunks)
         mode = self._effective_mode(keyword_ids, vector_hits)
         ranks = [{i: rank for rank, i in enumerate(ranking, start=1)} for ranking in lists]
-        found = []
-        for i, chunk in chunks.items():
+        raws = []
+        features = []
+        for i in chunks:
             keyword = evidence.get(i)
             raw = Evidence(
                 cosine=cosines.get(i),
@@ -275,13 +276,15 @@ class _Search:
                 vector_rank=ranks[1].get(i),
                 bm25_rank=ranks[0].get(i),
             )
-            found.append(self._score(chunk, raw, keyword, rrf[i], mode))
+            raws.append(raw)
+            features.append(feature_values(raw, keyword, trust=self.model.trust.of(self.familiarity), rrf=rrf[i]))
+        supported = self.model.with_support(mode, [chunk.source for chunk in chunks.values()], features)
+        found = []
+        for (i, chunk), raw, values in zip(chunks.items(), raws, supported, strict=True):
+            probability = self.model.probability(mode, values)
+            level = self.model.level(mode, probability)
+            found.append(Candidate(chunk, raw, values, rrf[i], probability, level))
         return found
-
-    def _score(self, chunk: Chunk, raw: Evidence, keyword: KeywordEvidence | None, rrf: float, mode: Mode) -> Candidate:
-        features = feature_values(raw, keyword, familiarity=self.familiarity)
-        probability = self.model.probability(mode, features)
-        return Candidate(chunk, raw, features, rrf, probability, self.model.level(mode, probability))
 
     def _effective_mode(self, keyword_ids: object, vector_hits: object) -> Mode:
         if vector_hits is None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from rag_mcp.models import Evidence, Level, Mode
+from rag_mcp.search.fusion import RRF_K0
 from rag_mcp.stores.base import KeywordEvidence
 
-__all__ = ["FEATURES", "RelevanceModel", "Thresholds", "feature_values", "load_model"]
+__all__ = ["FEATURES", "RelevanceModel", "Thresholds", "Trust", "feature_values", "load_model"]
 
-FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
+FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact", "agreement", "support")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,30 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class Trust:
+    """How far cosines are believed for a question of some familiarity (0..1): fully from ``high`` up, ``floor`` from
+    ``low`` down, a straight line between."""
+
+    low: float
+    high: float
+    floor: float
+
+    def of(self, familiarity: float) -> float:
+        share = (familiarity - self.low) / (self.high - self.low)
+        return min(1.0, max(self.floor, share))
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
-    """Weights for one set of branches: probability = sigmoid(intercept + sum of weight x feature)."""
+    """Weights for one set of branches: log odds = intercept + sum of weight x feature."""
 
     intercept: float
     weights: Mapping[str, float]
     thresholds: Thresholds
+
+    def own(self, features: Mapping[str, float]) -> float:
+        """What the passage itself brings, without intercept and without its file's other passages."""
+        return sum(weight * features[name] for name, weight in self.weights.items() if name != "support")
 
     def logit(self, features: Mapping[str, float]) -> float:
         return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
@@ -52,7 +71,24 @@ class RelevanceModel:
     """One head for each search mode; a hybrid search whose vector branch failed uses the keyword head."""
 
     name: str
+    trust: Trust
     heads: Mapping[Mode, Head]
+
+    def with_support(
+        self, mode: Mode, files: Sequence[str], features: Sequence[Mapping[str, float]]
+    ) -> list[dict[str, float]]:
+        """Add ``support``: what the best other passage of the same file brings. A file that answers tends to do so in
+        more than one place."""
+        own = [self.heads[mode].own(values) for values in features]
+        best: dict[str, list[float]] = {}
+        for file, score in zip(files, own, strict=True):
+            best[file] = sorted((*best.get(file, ()), score), reverse=True)[:2]
+        found = []
+        for file, score, values in zip(files, own, features, strict=True):
+            first, *rest = best[file]
+            other = rest[0] if score == first and rest else (first if score < first else 0.0)
+            found.append({**values, "support": other})
+        return found
 
     def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
         """Probability (0..1) that a passage with these features answers."""
@@ -72,22 +108,25 @@ class RelevanceModel:
             mode: Head(head.intercept, head.weights, thresholds.get(mode, head.thresholds))
             for mode, head in self.heads.items()
         }
-        return RelevanceModel(self.name, heads)
+        return RelevanceModel(self.name, self.trust, heads)
 
 
-def feature_values(evidence: Evidence, keyword: KeywordEvidence | None, *, familiarity: float) -> dict[str, float]:
+def feature_values(
+    evidence: Evidence, keyword: KeywordEvidence | None, *, trust: float, rrf: float
+) -> dict[str, float]:
     """Features in [0, 1] (cosine in [-1, 1]); a branch that did not run contributes 0.
 
-    ``familiarity`` says how well the embedder knows the question's language; an unfamiliar question's cosines mean
-    little and are drawn towards 0.
+    ``trust`` (0..1) says how far the embedder knows the question's language: the cosines of a question it does not know
+    mean little and are drawn towards 0. ``rrf`` is the fused score; at its best 2 / (k0 + 1), which counts as 1.
     """
     bound = evidence.bm25_bound or 0.0
     return {
-        "cosine": (evidence.cosine or 0.0) * familiarity,
+        "cosine": (evidence.cosine or 0.0) * trust,
         "term_share": evidence.term_share or 0.0,
         "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 else 0.0,
         "title_share": keyword.title_share if keyword is not None else 0.0,
         "exact": 1.0 if keyword is not None and keyword.exact else 0.0,
+        "agreement": rrf * (RRF_K0 + 1) / 2,
     }
 
 
@@ -106,9 +145,9 @@ def load_model(embedder_name: str) -> RelevanceModel:
 
 
 def parse_model(name: str, raw: Mapping[str, object]) -> RelevanceModel:
-    heads = raw["heads"]
-    assert isinstance(heads, dict)
-    return RelevanceModel(name, {Mode(mode): _head(value) for mode, value in heads.items()})
+    heads, trust = raw["heads"], raw["trust"]
+    assert isinstance(heads, dict) and isinstance(trust, dict)
+    return RelevanceModel(name, Trust(**trust), {Mode(mode): _head(value) for mode, value in heads.items()})
 
 
 def _head(raw: Mapping[str, object]) -> Head:
