@@ -378,8 +378,8 @@ def status(
 @app.command()
 def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
     """Check every byte, id, record and vector of the live generation; exit 1 when something differs."""
-    from rag_mcp.ingest.verify import verify_deep
     from rag_mcp.stores.generations import GenerationStore, resolve_store
+    from rag_mcp.stores.verify import verify_deep
 
     config = _config(db_path=db, corpus_root=corpus, collection=collection)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
@@ -408,7 +408,7 @@ def rollback(
     collection: _Collection = None,
 ) -> None:
     """Serve an older generation again. The next ingest starts from it."""
-    from rag_mcp.ingest.maintenance import roll_back
+    from rag_mcp.maintenance import roll_back
 
     config = _config(db_path=db, corpus_root=corpus, collection=collection)
     typer.echo(f"generation {roll_back(config, number)} is live")
@@ -425,7 +425,7 @@ def doctor(
     as_json: _Json = False,
 ) -> None:
     """Look at everything that can be wrong here and say what to do; exit 1 when something is."""
-    from rag_mcp.ingest.maintenance import examine, repair
+    from rag_mcp.maintenance import examine, repair
 
     config = _config(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
     if fix:
@@ -555,7 +555,7 @@ def calibrate(
     """Fit the levels of confidence to your own corpus and keep them with the store."""
     from rag_mcp.evaluation.calibration import fit_thresholds
     from rag_mcp.evaluation.runner import scored_questions
-    from rag_mcp.ingest.maintenance import store_calibration
+    from rag_mcp.maintenance import store_calibration
     from rag_mcp.models import Mode
     from rag_mcp.search.relevance import Thresholds
 

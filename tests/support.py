@@ -11,11 +11,11 @@ from pathlib import Path
 
 from rag_mcp.config import Config
 from rag_mcp.contract import parse_search
-from rag_mcp.ingest.manifest import read_manifest
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
 from rag_mcp.models import SearchResponse, SourceClass
 from rag_mcp.stores.generations import GenerationStore
+from rag_mcp.stores.manifest import read_manifest
 
 
 class Library:

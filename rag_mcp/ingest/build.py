@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged
-from rag_mcp.ingest.manifest import Manifest, write_manifest
 from rag_mcp.ingest.options import Progress, Step
 from rag_mcp.ingest.plan import Delta
-from rag_mcp.ingest.verify import changed_files, checksums, verify_indexes
 from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.cache import EmbeddingCache
 from rag_mcp.stores.files import remove_tree
 from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
+from rag_mcp.stores.manifest import Manifest, write_manifest
 from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database
+from rag_mcp.stores.verify import changed_files, checksums, verify_indexes
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors

@@ -25,8 +25,6 @@ from rag_mcp.ingest.corpus import (
     read_file,
     walk_corpus,
 )
-from rag_mcp.ingest.lastrun import write_last_run
-from rag_mcp.ingest.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
 from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
 from rag_mcp.ingest.snapshots import group_series
@@ -34,6 +32,8 @@ from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write
 from rag_mcp.models import IngestSummary, Skipped, SourceClass
 from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
 from rag_mcp.stores.generations import Generation, GenerationStore, resolve_store
+from rag_mcp.stores.lastrun import write_last_run
+from rag_mcp.stores.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors

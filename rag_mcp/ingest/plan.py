@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rag_mcp.errors import CorpusError, CorpusShrunk
-from rag_mcp.ingest.manifest import FileEntry, Manifest
 from rag_mcp.models import SourceClass
+from rag_mcp.stores.manifest import FileEntry, Manifest
 
 __all__ = ["Delta", "FilePlan", "Placed", "check_shrink", "diff_chunks", "plan_files"]
 

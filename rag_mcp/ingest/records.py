@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag_mcp.ingest.manifest import FileEntry, chunk_digest, chunk_id
 from rag_mcp.ingest.parse import ParsedFile
 from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, collapse, series_of
 from rag_mcp.models import Chunk
+from rag_mcp.stores.manifest import FileEntry, chunk_digest, chunk_id
 
 __all__ = ["Records", "assemble"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
-from rag_mcp.ingest.manifest import FileEntry
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
 from rag_mcp.models import Passage
 from rag_mcp.stores.keywords import TantivyReader
+from rag_mcp.stores.manifest import FileEntry
 
 __all__ = ["restore_file"]
 

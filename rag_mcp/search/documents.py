@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.ingest.manifest import ChunkRef, FileEntry
 from rag_mcp.models import (
     Chunk,
     Document,
@@ -23,6 +22,7 @@ from rag_mcp.policy import Policy
 from rag_mcp.sanitize import neutralise
 from rag_mcp.search.access import ResolvedProfile, may_open, may_see, no_such_document, safe_source
 from rag_mcp.search.shape import cut_text
+from rag_mcp.stores.manifest import ChunkRef, FileEntry
 
 if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration

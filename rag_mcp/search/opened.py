@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged, StoreError
-from rag_mcp.ingest.manifest import Manifest, read_manifest
 from rag_mcp.search.pipeline import Planes
 from rag_mcp.stores.generations import Generation
 from rag_mcp.stores.keywords import TantivyReader
+from rag_mcp.stores.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
@@ -66,8 +66,8 @@ class OpenGeneration:
                 self._vectors_done.set()
 
     def _open_vectors(self) -> ChromaReader:
-        from rag_mcp.ingest.verify import changed_files
         from rag_mcp.stores.vectors import ChromaReader, check_database
+        from rag_mcp.stores.verify import changed_files
 
         # Native code aborts on a damaged index, so it only ever sees the bytes that the writer published and tested.
         damaged = changed_files(self.generation.folder, self.generation.info, below="chroma/")

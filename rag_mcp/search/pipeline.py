@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import EmbedderError, IndexMismatch, StoreError
-from rag_mcp.ingest.manifest import Manifest
 from rag_mcp.ingest.snapshots import state_on
 from rag_mcp.models import (
     Chunk,
@@ -31,6 +30,7 @@ from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, feature_values
 from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
 from rag_mcp.stores.base import Filter, KeywordReader, VectorHit, VectorReader
+from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors

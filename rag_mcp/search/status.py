@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_mcp.ingest.lastrun import LastRun, read_last_run
 from rag_mcp.models import Skipped, Status
 from rag_mcp.policy import Policy, classify, denied
 from rag_mcp.search.access import ResolvedProfile
 from rag_mcp.search.documents import visible_counts
+from rag_mcp.stores.lastrun import LastRun, read_last_run
 
 if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration

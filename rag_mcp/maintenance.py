@@ -38,7 +38,7 @@ def _store(config: Config) -> GenerationStore:
 
 def roll_back(config: Config, number: int | None) -> int:
     """Make an older generation live; return its number. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked."""
-    from rag_mcp.ingest.verify import changed_files
+    from rag_mcp.stores.verify import changed_files
 
     store = _store(config)
     live = store.current()
@@ -73,7 +73,7 @@ def repair(config: Config) -> list[str]:
     Texts whose vectors are cached are not embedded again.
     """
     from rag_mcp.ingest.pipeline import run_ingest
-    from rag_mcp.ingest.verify import verify_deep
+    from rag_mcp.stores.verify import verify_deep
 
     store = _store(config)
     done: list[str] = []
@@ -147,7 +147,7 @@ def _check_corpus(config: Config) -> Iterator[Finding]:
 
 
 def _check_store(config: Config) -> Iterator[Finding]:
-    from rag_mcp.ingest.verify import changed_files
+    from rag_mcp.stores.verify import changed_files
 
     store = _store(config)
     if is_foreign_chroma(config.store_path):

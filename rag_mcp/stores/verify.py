@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rag_mcp.errors import StoreError
-from rag_mcp.ingest.manifest import Manifest, chunk_digest, read_manifest
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.files import digest_tree
 from rag_mcp.stores.generations import Generation, GenerationInfo
 from rag_mcp.stores.keywords import TantivyReader
+from rag_mcp.stores.manifest import Manifest, chunk_digest, read_manifest
 from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
 
 __all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes"]
