@@ -38,10 +38,10 @@ COUNTS = (
 
 def main(arguments) -> int:
     options = parse(arguments)
-    log = open_log(options.log, options.log_bytes, options.log_keep)
+    options.log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     code, output, errors = ingest(options)
-    log.info(line(code, time.monotonic() - started, output, errors))
+    write(options, line(code, time.monotonic() - started, output, errors))
     if errors.strip():
         print(errors.strip(), file=sys.stderr)
     return 0 if code == LOCKED else code
@@ -69,15 +69,15 @@ def partition(arguments):
     return arguments[:at], arguments[at : at + 1], arguments[at + 1 :]
 
 
-def open_log(path: Path, size: int, keep: int):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.handlers.RotatingFileHandler(path, maxBytes=size, backupCount=keep, encoding="utf-8")
-    formatter = logging.Formatter("%(asctime)sZ %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    log = logging.Logger("reingest")
-    log.addHandler(handler)
-    return log
+def write(options, text: str) -> None:
+    """Append to the log, which is rotated when it would grow over its size."""
+    handler = logging.handlers.RotatingFileHandler(
+        options.log, maxBytes=options.log_bytes, backupCount=options.log_keep, encoding="utf-8"
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)sZ %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"))
+    handler.formatter.converter = time.gmtime
+    handler.handle(logging.makeLogRecord({"msg": "%s", "args": (text,), "levelno": logging.INFO}))
+    handler.close()
 
 
 def ingest(options):
