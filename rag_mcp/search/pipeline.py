@@ -29,13 +29,13 @@ from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, feature_values
 from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
-from rag_mcp.stores.base import Filter, KeywordReader, VectorHit, VectorReader
+from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, VectorHit, VectorReader
 from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors
 
-__all__ = ["DEPTH", "Planes", "answer"]
+__all__ = ["DEPTH", "Planes", "answer", "gather"]
 
 # Candidates of each branch; fixed, so that k changes nothing but where the list is cut.
 DEPTH = 60
@@ -73,6 +73,15 @@ def answer(
         return _nothing(request, planes, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
     search = _Search(request, access.classes, planes, model, visible)
     return search.run()
+
+
+def gather(
+    request: SearchRequest, classes: Sequence[SourceClass], planes: Planes, model: RelevanceModel
+) -> tuple[list[Candidate], float]:
+    """All candidates of a question with their evidence, in no order, and the embedder's familiarity with it: what
+    ``answer`` ranks. For fitting and measuring; applies no access rule."""
+    search = _Search(request, classes, planes, model, lambda chunk: True)
+    return search.candidates(), search.familiarity
 
 
 def _nothing(
@@ -113,22 +122,28 @@ class _Search:
         self.narrow = self._narrow()
         self.vector: Vectors | None = None
         self.familiarity = 1.0
+        self.both_failed = False
 
-    def run(self) -> SearchResponse:
+    def candidates(self) -> list[Candidate]:
+        """What the branches found, scored; empty, with ``both_failed`` set, when neither could answer."""
         keyword_ids = self._keyword_branch()
         vector_hits = self._vector_branch()
+        self.both_failed = vector_hits is None and keyword_ids is None
+        return [] if self.both_failed else self._candidates(keyword_ids, vector_hits)
+
+    def run(self) -> SearchResponse:
+        candidates = self.candidates()
         coverage = Coverage(queried=self.classes, failed=tuple(self.failed))
-        if vector_hits is None and keyword_ids is None:
+        if self.both_failed:
             return self._empty(Reason.PLANE_FAILED, coverage)
-        candidates = self._candidates(keyword_ids, vector_hits)
         if not candidates:
             return self._empty(Reason.NO_RESULTS, coverage)
         ordered = order_candidates(candidates, day=self._day_asked())
-        shaped = shape(ordered, join=lambda chunk: True)
         if self.request.confidence is Gate.STRICT:
-            shaped = [candidate for candidate in shaped if candidate.level is not Level.LOW]
-            if not shaped:
+            ordered = [candidate for candidate in ordered if candidate.level is not Level.LOW]
+            if not ordered:
                 return self._empty(Reason.STRICT_BLOCKED_LOW, coverage)
+        shaped = shape(ordered)
         results, without_text = self._results(shaped[: self.request.k])
         return SearchResponse(
             status="OK",
@@ -264,9 +279,8 @@ class _Search:
         cosines = self._cosines(vector_hits, chunks)
         mode = self._effective_mode(keyword_ids, vector_hits)
         ranks = [{i: rank for rank, i in enumerate(ranking, start=1)} for ranking in lists]
-        raws = []
-        features = []
-        for i in chunks:
+        found = []
+        for i, chunk in chunks.items():
             keyword = evidence.get(i)
             raw = Evidence(
                 cosine=cosines.get(i),
@@ -276,15 +290,15 @@ class _Search:
                 vector_rank=ranks[1].get(i),
                 bm25_rank=ranks[0].get(i),
             )
-            raws.append(raw)
-            features.append(feature_values(raw, keyword, trust=self.model.trust.of(self.familiarity), rrf=rrf[i]))
-        supported = self.model.with_support(mode, [chunk.source for chunk in chunks.values()], features)
-        found = []
-        for (i, chunk), raw, values in zip(chunks.items(), raws, supported, strict=True):
-            probability = self.model.probability(mode, values)
-            level = self.model.level(mode, probability)
-            found.append(Candidate(chunk, raw, values, rrf[i], probability, level))
+            found.append(self._scored(chunk, raw, keyword, rrf[i], mode))
         return found
+
+    def _scored(
+        self, chunk: Chunk, raw: Evidence, keyword: KeywordEvidence | None, rrf: float, mode: Mode
+    ) -> Candidate:
+        features = feature_values(raw, keyword, trust=self.model.trust, familiarity=self.familiarity)
+        probability = self.model.probability(mode, features)
+        return Candidate(chunk, raw, features, rrf, probability, self.model.level(mode, probability))
 
     def _effective_mode(self, keyword_ids: object, vector_hits: object) -> Mode:
         if vector_hits is None:

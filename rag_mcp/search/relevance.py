@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from rag_mcp.models import Evidence, Level, Mode
-from rag_mcp.search.fusion import RRF_K0
 from rag_mcp.stores.base import KeywordEvidence
 
 __all__ = ["FEATURES", "RelevanceModel", "Thresholds", "Trust", "feature_values", "load_model"]
 
-FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact", "agreement", "support")
+FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +38,21 @@ class Thresholds:
 @dataclass(frozen=True, slots=True)
 class Trust:
     """How far cosines are believed for a question of some familiarity (0..1): fully from ``high`` up, ``floor`` from
-    ``low`` down, a straight line between."""
+    ``low`` down, a straight line between. What is not believed is replaced by ``prior``, an everyday cosine, so that
+    the scores of an unfamiliar language stay comparable with the others'."""
 
     low: float
     high: float
     floor: float
+    prior: float
 
     def of(self, familiarity: float) -> float:
         share = (familiarity - self.low) / (self.high - self.low)
         return min(1.0, max(self.floor, share))
+
+    def believed(self, cosine: float, familiarity: float) -> float:
+        trust = self.of(familiarity)
+        return trust * cosine + (1.0 - trust) * self.prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,6 @@ class Head:
     intercept: float
     weights: Mapping[str, float]
     thresholds: Thresholds
-
-    def own(self, features: Mapping[str, float]) -> float:
-        """What the passage itself brings, without intercept and without its file's other passages."""
-        return sum(weight * features[name] for name, weight in self.weights.items() if name != "support")
 
     def logit(self, features: Mapping[str, float]) -> float:
         return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
@@ -73,22 +74,6 @@ class RelevanceModel:
     name: str
     trust: Trust
     heads: Mapping[Mode, Head]
-
-    def with_support(
-        self, mode: Mode, files: Sequence[str], features: Sequence[Mapping[str, float]]
-    ) -> list[dict[str, float]]:
-        """Add ``support``: what the best other passage of the same file brings. A file that answers tends to do so in
-        more than one place."""
-        own = [self.heads[mode].own(values) for values in features]
-        best: dict[str, list[float]] = {}
-        for file, score in zip(files, own, strict=True):
-            best[file] = sorted((*best.get(file, ()), score), reverse=True)[:2]
-        found = []
-        for file, score, values in zip(files, own, features, strict=True):
-            first, *rest = best[file]
-            other = rest[0] if score == first and rest else (first if score < first else 0.0)
-            found.append({**values, "support": other})
-        return found
 
     def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
         """Probability (0..1) that a passage with these features answers."""
@@ -112,21 +97,20 @@ class RelevanceModel:
 
 
 def feature_values(
-    evidence: Evidence, keyword: KeywordEvidence | None, *, trust: float, rrf: float
+    evidence: Evidence, keyword: KeywordEvidence | None, *, trust: Trust, familiarity: float
 ) -> dict[str, float]:
     """Features in [0, 1] (cosine in [-1, 1]); a branch that did not run contributes 0.
 
-    ``trust`` (0..1) says how far the embedder knows the question's language: the cosines of a question it does not know
-    mean little and are drawn towards 0. ``rrf`` is the fused score; at its best 2 / (k0 + 1), which counts as 1.
+    ``familiarity`` (0..1) says how well the embedder knows the question's language: the cosines of a question it does
+    not know mean little.
     """
     bound = evidence.bm25_bound or 0.0
     return {
-        "cosine": (evidence.cosine or 0.0) * trust,
+        "cosine": 0.0 if evidence.cosine is None else trust.believed(evidence.cosine, familiarity),
         "term_share": evidence.term_share or 0.0,
         "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 else 0.0,
         "title_share": keyword.title_share if keyword is not None else 0.0,
         "exact": 1.0 if keyword is not None and keyword.exact else 0.0,
-        "agreement": rrf * (RRF_K0 + 1) / 2,
     }
 
 

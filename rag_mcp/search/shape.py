@@ -7,7 +7,7 @@ of a longer one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rag_mcp.models import Chunk, Evidence, Level
@@ -70,12 +70,9 @@ def _freshness(chunk: Chunk, day: str | None) -> tuple[bool, str]:
     return (day is not None and day in chunk.valid_on, chunk.valid_on[-1] if chunk.valid_on else "")
 
 
-def shape(ordered: Sequence[Candidate], *, join: Callable[[Chunk], bool]) -> list[Candidate]:
-    """Collapse copies, join neighbours, keep one file from filling the list.
-
-    ``join`` says whether a chunk may be read together with a neighbour.
-    """
-    return _spread(_join(_collapse(ordered), join))
+def shape(ordered: Sequence[Candidate]) -> list[Candidate]:
+    """Collapse copies, join neighbours, keep one file from filling the list."""
+    return _spread(_join(_collapse(ordered)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +93,14 @@ class _Print:
 def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     prints: list[_Print] = []
+    # Copies have the same figures (two rows of a register differ in nothing else), so only those are compared.
+    alike: dict[tuple[str, ...], list[int]] = {}
     for candidate in ordered[:_COMPARED]:
         mine = _Print.of(candidate.chunk.text)
-        twin = next(
-            (i for i, other in enumerate(prints) if _same(candidate.chunk, mine, kept[i].chunk, other)),
-            None,
-        )
+        rivals = alike.setdefault(mine.figures, [])
+        twin = next((i for i in rivals if _same(candidate.chunk, mine, kept[i].chunk, prints[i])), None)
         if twin is None:
+            rivals.append(len(kept))
             kept.append(candidate)
             prints.append(mine)
         elif candidate.chunk.source not in (kept[twin].chunk.source, *kept[twin].also_in):
@@ -115,38 +113,37 @@ def _same(chunk: Chunk, mine: _Print, other_chunk: Chunk, other: _Print) -> bool
         return False  # states of one series differ in a word or two, and that word is the answer
     if mine.plain == other.plain:
         return True
-    if mine.figures != other.figures:
-        return False  # two rows of a register differ in their numbers only
     shorter, longer = sorted((len(mine.words), len(other.words)))
     if longer <= 8 or shorter < NEAR_DUPLICATE * longer:
         return False
     return len(mine.words & other.words) >= NEAR_DUPLICATE * len(mine.words | other.words)
 
 
-def _join(ordered: Sequence[Candidate], join: Callable[[Chunk], bool]) -> list[Candidate]:
+def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
     """Neighbouring passages of one section that both match become one result, at the better one's place."""
     groups: list[Candidate] = []
+    of_file: dict[str, list[int]] = {}
     for candidate in ordered:
-        host = next((i for i, group in enumerate(groups) if _neighbours(group, candidate, join)), None)
+        mine = of_file.setdefault(candidate.chunk.source, [])
+        host = next((i for i in mine if _neighbours(groups[i], candidate)), None)
         if host is None:
-            groups.append(candidate if candidate.joined else replace(candidate, joined=(candidate.chunk,)))
+            mine.append(len(groups))
+            groups.append(replace(candidate, joined=(candidate.chunk,)))
         else:
             run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)
             groups[host] = replace(groups[host], joined=tuple(run))
     return groups
 
 
-def _neighbours(group: Candidate, candidate: Candidate, join: Callable[[Chunk], bool]) -> bool:
+def _neighbours(group: Candidate, candidate: Candidate) -> bool:
     chunk, host = candidate.chunk, group.chunk
     return (
-        len(group.joined) < MAX_JOINED
-        and chunk.source == host.source
+        chunk.index in (group.joined[0].index - 1, group.joined[-1].index + 1)
+        and len(group.joined) < MAX_JOINED
         and chunk.heading_path == host.heading_path
         and chunk.valid_on == host.valid_on
         and candidate.level is not Level.LOW
         and group.level is not Level.LOW
-        and (chunk.index == group.joined[0].index - 1 or chunk.index == group.joined[-1].index + 1)
-        and join(chunk)
     )
 
 
