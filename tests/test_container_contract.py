@@ -14,8 +14,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -112,12 +114,15 @@ exec "$@"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> dict[str, Path]:
-    """A corpus, its index, a scratch folder, and the module that forbids sockets."""
-    folder = tmp_path_factory.mktemp("container")
-    for parent in (folder, *folder.parents[:2]):
-        if parent.name.startswith(("pytest-", "container")):
-            parent.chmod(0o755)
+def world() -> Iterator[dict[str, Path]]:
+    """A corpus, its index, a scratch folder, and the module that forbids sockets, where another user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="rag_mcp-container-"))  # pytest's own folders are closed to others
+    folder.chmod(0o755)
+    yield furnished(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def furnished(folder: Path) -> dict[str, Path]:
     places = {name: folder / name for name in ("corpus", "index", "scratch", "site")}
     for place in places.values():
         place.mkdir()
@@ -244,6 +249,6 @@ def test_an_ingest_into_a_read_only_index_fails_with_a_message_and_changes_nothi
         "from rag_mcp.cli import main; main()"
     )
     done = probe(world, confine, code)
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("rag-mcp: ") and "Traceback" not in done.stderr
     assert contents(world["index"]) == before
