@@ -39,7 +39,7 @@ class OpenGeneration:
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
         _check_sizes(generation)
-        self.keywords = TantivyReader(generation.keywords_path)
+        self.keywords = TantivyReader(generation.keywords_path, scratch=scratch)
 
     @property
     def number(self) -> int:

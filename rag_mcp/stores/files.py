@@ -8,10 +8,22 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["digest_tree", "fsync_folder", "fsync_tree", "is_writable", "read_json", "remove_tree", "write_json"]
+from rag_mcp.errors import StoreError
+
+__all__ = [
+    "digest_tree",
+    "fsync_folder",
+    "fsync_tree",
+    "is_writable",
+    "private_copy",
+    "read_json",
+    "remove_tree",
+    "write_json",
+]
 
 
 def write_json(path: Path, value: object) -> None:
@@ -83,3 +95,26 @@ def is_writable(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         probe.unlink()
     return True
+
+
+def private_copy(folder: Path, scratch: Path | None) -> Path:
+    """Copy ``folder`` into a new folder below ``scratch`` (default: the system's), writable for this user.
+
+    The caller deletes the copy's parent when done. Raises StoreError naming the setting that helps.
+    """
+    try:
+        if scratch is not None:
+            scratch.mkdir(parents=True, exist_ok=True)
+        home = Path(tempfile.mkdtemp(prefix=f"rag_mcp-{os.getpid()}-", dir=scratch))
+        copy = home / folder.name
+        shutil.copytree(folder, copy, copy_function=shutil.copyfile)
+        os.chmod(copy, 0o700)
+        for base, folders, _ in os.walk(copy):
+            for name in folders:
+                os.chmod(os.path.join(base, name), 0o700)
+    except OSError as error:
+        raise StoreError(
+            f"The store is read-only and no private copy can be made ({error.strerror}). "
+            "Set RAG_MCP_SCRATCH_DIR to a folder that can be written."
+        ) from error
+    return copy

@@ -25,6 +25,7 @@ from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly,
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
+from rag_mcp.stores.files import is_writable, private_copy, remove_tree
 from rag_mcp.stores.formats import INDEX_FORMATS
 from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Unit, idf, share
 
@@ -555,15 +556,19 @@ def _matches(index: _ClassIndex, probes: Sequence[Any | None], ids: Collection[s
 
 
 class TantivyReader:
-    """Answers from the class indexes as they were when first asked; any number of threads may share it."""
+    """Answers from the class indexes as they were when first asked; any number of threads may share it.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    A folder that can't be written is copied to ``scratch`` first: Tantivy takes a lock file to open an index.
+    """
+
+    def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
+        _check_format(folder)
+        self._copy = private_copy(folder, scratch) if folder.is_dir() and not is_writable(folder) else None
+        self._folder = self._copy or folder
         self._stem = _Stemmer()
         self._lock = Lock()
         self._indexes: dict[SourceClass, _ClassIndex | None] = {}
         self._plans: OrderedDict[tuple[str, tuple[SourceClass, ...]], Plan] = OrderedDict()
-        _check_format(folder)
 
     def search(
         self, text: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = _EVERYTHING
@@ -623,6 +628,8 @@ class TantivyReader:
         with self._lock:
             self._indexes.clear()
             self._plans.clear()
+        if self._copy is not None:
+            remove_tree(self._copy.parent)
 
     def _plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
         key = (text, tuple(sorted(set(classes))))

@@ -6,10 +6,8 @@ only then read: every generation has its own.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
-from rag_mcp.stores.files import is_writable
+from rag_mcp.stores.files import is_writable, private_copy
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -99,7 +97,7 @@ class ChromaReader(_ChromaFolder):
     def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
         self._copy: Path | None = None
         if not is_writable(folder):
-            self._copy = _scratch_copy(folder, scratch)
+            self._copy = private_copy(folder, scratch)
             folder = self._copy
         try:
             super().__init__(folder)
@@ -183,25 +181,6 @@ class ChromaWriter(_ChromaFolder):
             if collection.count() == 0:
                 self._client.delete_collection(collection.name)
                 del self._collections[source_class]
-
-
-def _scratch_copy(folder: Path, scratch: Path | None) -> Path:
-    try:
-        if scratch is not None:
-            scratch.mkdir(parents=True, exist_ok=True)
-        home = Path(tempfile.mkdtemp(prefix=f"rag_mcp-{os.getpid()}-", dir=scratch))
-        copy = home / "chroma"
-        shutil.copytree(folder, copy, copy_function=shutil.copyfile)
-        os.chmod(copy, 0o700)
-        for base, folders, _ in os.walk(copy):
-            for name in folders:
-                os.chmod(os.path.join(base, name), 0o700)
-    except OSError as error:
-        raise StoreError(
-            f"The store is read-only and no private copy can be made ({error.strerror}). "
-            "Set RAG_MCP_SCRATCH_DIR to a folder that can be written."
-        ) from error
-    return copy
 
 
 @contextmanager
