@@ -45,7 +45,7 @@ app = typer.Typer(
 _Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).")]
 _Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).")]
 _Embedder = Annotated[
-    str | None, typer.Option("--embedder", help="minilm, minilm-int8, bge, onnx, ollama or hash (RAG_MCP_EMBEDDER).")
+    str | None, typer.Option("--embedder", help="minilm-int8, minilm, bge, onnx, ollama or hash (RAG_MCP_EMBEDDER).")
 ]
 _Collection = Annotated[str | None, typer.Option("--collection", help="Name of the collection (RAG_MCP_COLLECTION).")]
 _Profile = Annotated[str | None, typer.Option("--profile", help="Access profile (RAG_MCP_CLIENT_PROFILE).")]

@@ -20,7 +20,7 @@ ENVIRONMENT: dict[str, str] = {
     "RAG_MCP_CORPUS_ROOT": "folder of documents; results are confined to it",
     "RAG_MCP_DB_PATH": "folder of the store (default: rag_mcp.store beside the corpus root)",
     "RAG_MCP_COLLECTION": "name of the collection inside the store (default: corpus)",
-    "RAG_MCP_EMBEDDER": "minilm (default), minilm-int8, bge, onnx, ollama or hash (tests only)",
+    "RAG_MCP_EMBEDDER": "minilm-int8 (default), minilm, bge, onnx, ollama or hash (tests only)",
     "RAG_MCP_MODEL_DIR": "folder with model.onnx and tokenizer.json, for embedder onnx or bge",
     "RAG_MCP_EMBED_WORKERS": "parallel embedding workers during ingest (default: processors, at most 4)",
     "RAG_MCP_OLLAMA_URL": "loopback http or https address of Ollama (default: http://127.0.0.1:11434)",
@@ -46,7 +46,7 @@ class Config:
     corpus_root: Path | None = None
     db_path: Path | None = None
     collection: str = "corpus"
-    embedder: str = "minilm"
+    embedder: str = "minilm-int8"
     model_dir: Path | None = None
     embed_workers: int | None = None
     ollama_url: str = "http://127.0.0.1:11434"
@@ -77,7 +77,7 @@ class Config:
             "corpus_root": path("CORPUS_ROOT"),
             "db_path": path("DB_PATH"),
             "collection": text("COLLECTION", "corpus"),
-            "embedder": text("EMBEDDER", "minilm"),
+            "embedder": text("EMBEDDER", "minilm-int8"),
             "model_dir": path("MODEL_DIR"),
             "embed_workers": _positive_int("RAG_MCP_EMBED_WORKERS", text("EMBED_WORKERS", "")),
             "ollama_url": text("OLLAMA_URL", "http://127.0.0.1:11434"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.embedders.familiarity import familiarity, words_of
 from rag_mcp.embedders.int8 import multiply_in_int8
 from rag_mcp.embedders.onnx_spec import OnnxSpec, Pooling, output_in_use
+from rag_mcp.embedders.probe import LEAST_PROBE_COSINE, int8_probe
 from rag_mcp.errors import EmbedderError, ModelDamaged, ModelMissing
 
 if TYPE_CHECKING:
@@ -160,8 +161,15 @@ class OnnxEmbedder:
         return [ids[at] for at in kept], [types[at] for at in kept]
 
     def _probe(self) -> None:
-        """Embed one short text, so that a model that does not fit is reported now."""
-        self._embed("a")
+        """Embed one short text, so that a model that does not fit, or a processor that computes it badly, is reported
+        now. Without instructions for 8-bit products some processors clip intermediate sums."""
+        probe = int8_probe() if self._spec.in_int8 else None
+        row = self._embed(probe.text if probe is not None else "a")
+        if probe is not None and float(row @ probe.vector()) < LEAST_PROBE_COSINE:
+            raise EmbedderError(
+                "This processor computes the int8 model too coarsely. Set RAG_MCP_EMBEDDER=minilm (the same model in "
+                "floating point) and ingest again."
+            )
 
 
 def _open_tokenizer(spec: OnnxSpec) -> Any:

@@ -76,3 +76,17 @@ def test_an_int8_vector_does_not_depend_on_its_neighbours_or_the_number_of_worke
     for at, text in enumerate(TEXTS):
         assert np.array_equal(rounded.embed_query(text), together[at])
         assert np.array_equal(together[at], together[at + 20])
+
+
+def test_a_processor_that_computes_int8_coarsely_is_refused_with_the_way_out(monkeypatch):
+    from rag_mcp.config import Config
+    from rag_mcp.embedders import open_embedder
+    from rag_mcp.embedders.probe import Probe, int8_probe
+    from rag_mcp.errors import EmbedderError
+
+    shipped = int8_probe()
+    assert len(shipped.values) == 384
+    other = Probe(shipped.text, tuple(-value for value in shipped.values))
+    monkeypatch.setattr("rag_mcp.embedders.onnx.int8_probe", lambda: other)
+    with pytest.raises(EmbedderError, match="RAG_MCP_EMBEDDER=minilm "):
+        open_embedder(Config.load({"RAG_MCP_EMBEDDER": "minilm-int8"}))
