@@ -133,7 +133,7 @@ def tokenizer_json() -> str:
 
 @pytest.fixture(scope="session")
 def minilm() -> Embedder:
-    return open_embedder(Config(embed_workers=2))
+    return open_embedder(Config(embedder="minilm", embed_workers=2))
 
 
 @pytest.fixture
