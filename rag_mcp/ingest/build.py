@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_mcp.errors import StoreDamaged
+from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.ingest.options import Progress, Step
 from rag_mcp.ingest.plan import Delta
 from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.cache import EmbeddingCache
-from rag_mcp.stores.files import remove_tree
+from rag_mcp.stores.files import disk_is_full, remove_tree, writing
 from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
 from rag_mcp.stores.manifest import Manifest, write_manifest
-from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database
+from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database, copy_index
 from rag_mcp.stores.verify import changed_files, checksums, verify_indexes
 
 if TYPE_CHECKING:
@@ -52,30 +51,43 @@ class BuildJob:
 def build_generation(job: BuildJob) -> int:
     """Return the number of the generation published.
 
-    Raises StoreDamaged when the live generation or the result fails its check; nothing is published then.
+    Raises StoreDamaged when the live generation or the result fails its check, StoreError or StoreReadOnly when it
+    can't be written; nothing is published then.
     """
     number = job.store.next_number()
-    staging = job.store.stage()
-    try:
-        job.on_step(Step.STAGED)
-        slots = _write_vectors(job, staging / "chroma")
-        job.on_step(Step.VECTORS_WRITTEN)
-        _write_keywords(job, staging / "keywords")
-        job.on_step(Step.KEYWORDS_WRITTEN)
-        write_manifest(staging / "manifest.json", job.manifest)
-        job.on_step(Step.MANIFEST_WRITTEN)
-        problems = verify_indexes(staging, job.manifest)
-        if problems:
-            raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
-        job.on_step(Step.VERIFIED)
-        job.store.seal(staging, _info(job, staging, number, slots))
-        job.on_step(Step.SEALED)
-        job.store.publish(staging, number)
-    except BaseException:
-        remove_tree(staging)
-        raise
+    with writing(job.store.root):
+        staging = job.store.stage()
+        try:
+            _build(job, staging, number)
+        except StoreDamaged as error:
+            # Judged before the folder is removed: a library that was refused a write tends to call it damage.
+            full = disk_is_full(staging)
+            remove_tree(staging)
+            if full:
+                raise StoreError(f"The disk is full, and the store is what it was. Free some space: {error}") from error
+            raise
+        except BaseException:
+            remove_tree(staging)
+            raise
     job.on_step(Step.PUBLISHED)
     return number
+
+
+def _build(job: BuildJob, staging: Path, number: int) -> None:
+    job.on_step(Step.STAGED)
+    slots = _write_vectors(job, staging / "chroma")
+    job.on_step(Step.VECTORS_WRITTEN)
+    _write_keywords(job, staging / "keywords")
+    job.on_step(Step.KEYWORDS_WRITTEN)
+    write_manifest(staging / "manifest.json", job.manifest)
+    job.on_step(Step.MANIFEST_WRITTEN)
+    problems = verify_indexes(staging, job.manifest)
+    if problems:
+        raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
+    job.on_step(Step.VERIFIED)
+    job.store.seal(staging, _info(job, staging, number, slots))
+    job.on_step(Step.SEALED)
+    job.store.publish(staging, number)
 
 
 def _info(job: BuildJob, staging: Path, number: int, slots: Mapping[str, int]) -> GenerationInfo:
@@ -111,7 +123,7 @@ def _write_vectors(job: BuildJob, folder: Path) -> dict[str, int]:
     counts = job.manifest.counts()
     if any(slots[name] > counts.get(name, 0) * SLOT_RATIO + SLOT_SLACK for name in slots):
         return _compact(job, live, folder)
-    shutil.copytree(live.chroma_path, folder)
+    copy_index(live.chroma_path, folder)
     writer = ChromaWriter(folder)
     try:
         for source_class, ids in job.delta.deleted.items():
@@ -126,7 +138,7 @@ def _write_vectors(job: BuildJob, folder: Path) -> dict[str, int]:
 def _compact(job: BuildJob, live: Generation, folder: Path) -> dict[str, int]:
     """Build from known vectors: the cache's, else those of the live index."""
     copy = folder.with_name("chroma-live")  # opening a folder writes to it, and the live one belongs to its readers
-    shutil.copytree(live.chroma_path, copy)
+    copy_index(live.chroma_path, copy)
     reader = ChromaReader(copy)
     try:
         folder.mkdir()

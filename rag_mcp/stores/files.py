@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -12,29 +13,71 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rag_mcp.errors import StoreError
+from rag_mcp.errors import StoreError, StoreReadOnly
 
 __all__ = [
     "digest_tree",
+    "disk_is_full",
     "fsync_folder",
     "fsync_tree",
+    "is_passing",
     "is_writable",
     "private_copy",
     "read_json",
     "remove_tree",
     "write_json",
+    "write_text",
+    "writing",
 ]
+
+_PROBE = ".probe-"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+# Libraries write in blocks: a disk with less than this left has refused one.
+_FULL_BYTES = 1024 * 1024
 
 
 def write_json(path: Path, value: object) -> None:
     """Replace ``path`` atomically and durably."""
+    write_text(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace ``path`` atomically and durably; a failure leaves the old content and no file beside it."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
     fsync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Turn an OSError of writes below ``root`` into StoreReadOnly, or into StoreError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        if error.errno in _FORBIDDEN:
+            raise StoreReadOnly(f"The store folder can't be written ({why}): {root}") from error
+        if error.errno in _FULL:
+            raise StoreError(f"The disk is full, and the store is what it was. Free some space in {root}.") from error
+        raise StoreError(f"The store can't be written ({why}): {root}") from error
+
+
+def disk_is_full(folder: Path) -> bool:
+    """True when hardly anything is left: what a library then reports as damage is a write that was refused."""
+    try:
+        return shutil.disk_usage(folder).free < _FULL_BYTES
+    except OSError:
+        return False
 
 
 def read_json(path: Path) -> object:
@@ -73,7 +116,7 @@ def digest_tree(folder: Path, *, leave_out: frozenset[str] = frozenset()) -> dic
 
 def _digests(folder: Path, leave_out: frozenset[str]) -> Iterator[tuple[str, int, str]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in leave_out:
+        if path.name not in leave_out and not is_passing(path.name) and path.is_file():
             with open(path, "rb") as stream:
                 digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
             yield path.relative_to(folder).as_posix(), path.stat().st_size, digest.hexdigest()
@@ -87,14 +130,28 @@ def remove_tree(folder: Path) -> bool:
 
 def is_writable(folder: Path) -> bool:
     """True when a file can really be made in ``folder`` (permission bits lie to root and on read-only mounts)."""
-    probe = folder / f".probe-{os.getpid()}"
+    nameless = getattr(os, "O_TMPFILE", None)
+    if nameless is not None:
+        # A name would come and go under the eyes of whoever lists or copies the folder just then.
+        try:
+            os.close(os.open(folder, nameless | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            return True
+        except OSError as error:
+            if error.errno in (*_FORBIDDEN, *_FULL):
+                return error.errno in _FULL
+    probe = folder / f"{_PROBE}{os.getpid()}"
     try:
         probe.touch()
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _FULL
     with contextlib.suppress(OSError):
         probe.unlink()
     return True
+
+
+def is_passing(name: str) -> bool:
+    """True for files that processes make and remove while they look at a folder; no copy or digest includes them."""
+    return name.startswith(_PROBE) or name.endswith(("-journal", "-wal", "-shm"))
 
 
 def private_copy(folder: Path, scratch: Path | None) -> Path:
@@ -107,7 +164,7 @@ def private_copy(folder: Path, scratch: Path | None) -> Path:
             scratch.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(prefix=f"rag_mcp-{os.getpid()}-", dir=scratch))
         copy = home / folder.name
-        shutil.copytree(folder, copy, copy_function=shutil.copyfile)
+        shutil.copytree(folder, copy, copy_function=shutil.copyfile, ignore=_passing)
         os.chmod(copy, 0o700)
         for base, folders, _ in os.walk(copy):
             for name in folders:
@@ -118,3 +175,7 @@ def private_copy(folder: Path, scratch: Path | None) -> Path:
             "Set RAG_MCP_SCRATCH_DIR to a folder that can be written."
         ) from error
     return copy
+
+
+def _passing(folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if is_passing(name)}

@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
-from rag_mcp.stores.files import fsync_folder, fsync_tree, read_json, remove_tree, write_json
+from rag_mcp.stores.files import fsync_folder, fsync_tree, read_json, remove_tree, write_json, write_text
 
 __all__ = [
     "FORMAT_VERSION",
@@ -129,14 +129,28 @@ class GenerationStore:
 
     def current(self) -> int | None:
         """The live generation. A torn or missing CURRENT falls back to the newest complete generation."""
-        with contextlib.suppress(OSError, ValueError):
-            number = int((self.root / "CURRENT").read_text(encoding="ascii"))
-            if (self.path(number) / "generation.json").is_file():
-                return number
+        number = self._pointed()
+        if number is not None and (self.path(number) / "generation.json").is_file():
+            return number
         for number in reversed(self.numbers()):
             with contextlib.suppress(StoreDamaged):
                 self.info(number)
                 return number
+        return None
+
+    def pointer_problem(self) -> str | None:
+        """What is wrong with CURRENT, in words; None when it names a generation that is there, or nothing is."""
+        live = self.current()
+        pointed = self._pointed()
+        if live is None or live == pointed:
+            return None
+        if pointed is not None:
+            return f"Generation {pointed} is damaged: generation.json is missing."
+        return "The store's pointer CURRENT is missing or torn."
+
+    def _pointed(self) -> int | None:
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.root / "CURRENT").read_text(encoding="ascii"))
         return None
 
     def path(self, number: int) -> Path:
@@ -236,27 +250,43 @@ class GenerationStore:
         fsync_tree(staging)
 
     def publish(self, staging: Path, number: int) -> None:
-        """Make a sealed folder the live generation."""
+        """Make a sealed folder the live generation, or leave it at ``staging`` when that fails."""
         os.rename(staging, self.path(number))
-        fsync_folder(self.folder)
-        self.point_to(number)
+        try:
+            fsync_folder(self.folder)
+            self.point_to(number)
+        except BaseException:
+            if self._pointed() != number:
+                os.rename(self.path(number), staging)
+            raise
 
     def point_to(self, number: int) -> None:
         """Swap CURRENT, atomically and durably."""
-        temporary = self.root / ".CURRENT.tmp"
-        with open(temporary, "w", encoding="ascii") as stream:
-            stream.write(f"{number}\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self.root / "CURRENT")
-        fsync_folder(self.root)
+        write_text(self.root / "CURRENT", f"{number}\n")
 
     def collect(self, *, keep: int = KEPT_GENERATIONS) -> list[int]:
-        """Remove generations that are neither live, nor among the newest ``keep``, nor pinned; return their numbers."""
-        live = self.current()
+        """Remove generations nobody has pinned but the live one, those it was built from (``keep`` in all), and,
+        unless ``keep`` is 1, the newest one; return the numbers removed.
+
+        By descent and not by number alone: what a killed writer did not get to publish must not take the place of a
+        state that was live. The newest is the way forward after a rollback.
+        """
         numbers = self.numbers()
-        kept = set(numbers[-keep:]) | {live}
+        kept = set(numbers[-1:]) if keep > 1 else set()
+        number = self.current()
+        while number is not None and keep > 0:
+            kept.add(number)
+            keep -= 1
+            number = self._before(number, numbers)
         return [number for number in numbers if number not in kept and self._remove(number)]
+
+    def _before(self, number: int, numbers: Sequence[int]) -> int | None:
+        """The generation ``number`` was built from, else the next older one."""
+        with contextlib.suppress(StoreError):
+            parent = self.info(number).parent
+            if parent in numbers:
+                return parent
+        return max((other for other in numbers if other < number), default=None)
 
     def _remove(self, number: int) -> bool:
         folder = self.path(number)

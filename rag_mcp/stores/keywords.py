@@ -25,7 +25,7 @@ from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly,
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
-from rag_mcp.stores.files import is_writable, private_copy, remove_tree
+from rag_mcp.stores.files import disk_is_full, is_writable, private_copy, remove_tree
 from rag_mcp.stores.formats import INDEX_FORMATS
 from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Unit, idf, share
 
@@ -78,6 +78,8 @@ def _own_error(folder: Path, error: Exception) -> StoreError:
         return StoreLocked(f"Another process writes to the keyword index {folder.name!r}; try again later.")
     if isinstance(error, PermissionError) or "PermissionDenied" in text or "ReadOnlyFilesystem" in text:
         return StoreReadOnly(f"The keyword index {folder.name!r} needs a writable folder, for its lock file at least.")
+    if "os error 28" in text or disk_is_full(folder):
+        return StoreError("The disk is full: the keyword index can't be written, and the store is what it was.")
     if isinstance(error, OSError) or ("IoError" in text and "InvalidData" not in text):
         return StoreError(f"The keyword index {folder.name!r} can't be read or written: {_first_line(error)}")
     return _damaged(folder, error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
-from rag_mcp.stores.files import is_writable, private_copy
+from rag_mcp.stores.files import disk_is_full, is_passing, is_writable, private_copy
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["REWRITTEN_ON_OPEN", "ChromaReader", "ChromaWriter", "check_database", "is_settled"]
+__all__ = ["REWRITTEN_ON_OPEN", "ChromaReader", "ChromaWriter", "check_database", "copy_index", "is_settled"]
 
 # The one file Chroma changes when a folder is merely opened; all others keep their bytes.
 REWRITTEN_ON_OPEN = frozenset({"chroma.sqlite3", "chroma.sqlite3-journal", "chroma.sqlite3-wal", "chroma.sqlite3-shm"})
@@ -37,6 +38,8 @@ _HNSW = {
     "batch_size": 2,
     "sync_threshold": 2,
 }
+_BUSY_TIMEOUT_S = 30.0
+_OPENING = threading.Lock()
 _LOOKUP_ROWS = 5_000  # below SQLite's limit of bound variables
 
 
@@ -50,12 +53,42 @@ def check_database(folder: Path) -> None:
     path = folder / "chroma.sqlite3"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.text_factory = bytes  # a verdict may quote what it found, which need not be text
             verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             database.execute("SELECT count(*) FROM collections").fetchone()
     except (sqlite3.Error, TypeError, OSError) as error:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
-    if verdict != "ok":
+    if verdict != b"ok":
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 fails its own check.")
+
+
+def copy_index(source: Path, target: Path) -> None:
+    """Copy a folder that readers may be opening just now, each with a small transaction of its own.
+
+    Every other file keeps its bytes; of the database a plain copy could catch half a transaction. Raises OSError, or
+    StoreError when the database can't be copied.
+    """
+    target.mkdir()
+    for entry in source.rglob("*"):
+        place = target / entry.relative_to(source)
+        if entry.is_dir():
+            place.mkdir()
+        elif entry.name not in REWRITTEN_ON_OPEN and not is_passing(entry.name):
+            shutil.copyfile(entry, place)
+    try:
+        with (
+            closing(sqlite3.connect(source / "chroma.sqlite3", timeout=_BUSY_TIMEOUT_S)) as old,
+            closing(sqlite3.connect(target / "chroma.sqlite3")) as new,
+        ):
+            old.backup(new)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            raise _disk_full() from error
+        raise StoreDamaged(f"The vector index can't be copied: {error}.") from error
+
+
+def _disk_full() -> StoreError:
+    return StoreError("The disk is full: the vector index can't be written, and the store is what it was.")
 
 
 class _ChromaFolder:
@@ -65,12 +98,21 @@ class _ChromaFolder:
         import chromadb
         from chromadb.config import Settings
 
+        self._folder = folder
         self._collections: dict[SourceClass, Any] = {}
-        with _translated():
+        settings = Settings(anonymized_telemetry=False)
+        with _translated(folder), _registry(folder):
             # The class returned has close(); the interface it is declared as has not.
-            self._client: Any = chromadb.PersistentClient(
-                path=str(folder), settings=Settings(anonymized_telemetry=False)
-            )
+            self._client: Any = chromadb.PersistentClient(path=str(folder), settings=settings)
+        try:
+            self._load()
+        except BaseException:
+            with suppress(StoreError):
+                self.close()
+            raise
+
+    def _load(self) -> None:
+        with _translated(self._folder):
             self._max_batch = int(self._client.get_max_batch_size())
             for collection in self._client.list_collections():
                 name = getattr(collection, "name", collection)
@@ -78,16 +120,22 @@ class _ChromaFolder:
                     source_class = SourceClass(str(name).removeprefix("chunks-"))
                     self._collections[source_class] = self._client.get_collection(str(name), embedding_function=None)
 
+    def counts(self) -> dict[str, int]:
+        """Rows of each class that has any."""
+        with _translated(self._folder):
+            found = {name.value: int(collection.count()) for name, collection in self._collections.items()}
+        return {name: count for name, count in found.items() if count}
+
     def ids(self, source_class: SourceClass) -> set[str]:
         collection = self._collections.get(source_class)
         if collection is None:
             return set()
-        with _translated():
+        with _translated(self._folder):
             return set(collection.get(include=[])["ids"])
 
     def close(self) -> None:
         self._collections.clear()
-        with _translated():
+        with _translated(self._folder), _registry(self._folder):
             self._client.close()
 
 
@@ -110,7 +158,7 @@ class ChromaReader(_ChromaFolder):
         collection = self._collections.get(source_class)
         if collection is None:
             return []
-        with _translated():
+        with _translated(self._folder):
             answer = collection.query(query_embeddings=[vector], n_results=limit, include=["distances"])
         hits = [VectorHit(i, 1.0 - float(d)) for i, d in zip(answer["ids"][0], answer["distances"][0], strict=True)]
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))
@@ -129,7 +177,7 @@ class ChromaReader(_ChromaFolder):
         found: list[str] = []
         blocks: list[Vectors] = []
         for start in range(0, len(wanted), _LOOKUP_ROWS):
-            with _translated():
+            with _translated(self._folder):
                 answer = collection.get(ids=wanted[start : start + _LOOKUP_ROWS], include=["embeddings"])
             if answer["ids"]:
                 found.extend(answer["ids"])
@@ -154,7 +202,7 @@ class ChromaWriter(_ChromaFolder):
     def upsert(self, source_class: SourceClass, ids: Sequence[str], vectors: Vectors) -> None:
         """Store one row an id, in slices the database accepts."""
         if source_class not in self._collections:
-            with _translated():
+            with _translated(self._folder):
                 self._collections[source_class] = self._client.create_collection(
                     f"chunks-{source_class.value}",
                     embedding_function=None,
@@ -162,7 +210,7 @@ class ChromaWriter(_ChromaFolder):
                 )
         step = min(self._max_batch, _LOOKUP_ROWS)
         for start in range(0, len(ids), step):
-            with _translated():
+            with _translated(self._folder):
                 self._collections[source_class].upsert(
                     ids=list(ids[start : start + step]), embeddings=vectors[start : start + step]
                 )
@@ -175,16 +223,32 @@ class ChromaWriter(_ChromaFolder):
         wanted = sorted(ids)
         step = min(self._max_batch, _LOOKUP_ROWS)
         for start in range(0, len(wanted), step):
-            with _translated():
+            with _translated(self._folder):
                 collection.delete(ids=wanted[start : start + step])
-        with _translated():
+        with _translated(self._folder):
             if collection.count() == 0:
                 self._client.delete_collection(collection.name)
                 del self._collections[source_class]
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _registry(folder: Path) -> Iterator[None]:
+    """Chroma shares one system between all clients of a path, without a lock, and keeps one that failed to start:
+    every later client of that path would fail too."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    with _OPENING:
+        try:
+            yield
+        except BaseException:
+            if str(folder) not in SharedSystemClient._identifier_to_refcount:
+                SharedSystemClient._identifier_to_system.pop(str(folder), None)
+            raise
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    """A disk that is full looks like damage to whoever only sees what Chroma makes of it."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
@@ -194,4 +258,6 @@ def _translated() -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"The vector index can't be used: {error.strerror or type(error).__name__}.") from error
     except BaseException as error:  # Rust panics derive from BaseException
+        if "disk is full" in str(error) or disk_is_full(folder):
+            raise _disk_full() from error
         raise StoreDamaged(f"The vector index failed ({type(error).__name__}). Run: rag-mcp doctor --fix") from error

@@ -1,3 +1,4 @@
+import errno
 import subprocess
 import sys
 import textwrap
@@ -5,18 +6,19 @@ import textwrap
 import pytest
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreLocked, StoreTooNew
+from rag_mcp.stores import generations
 from rag_mcp.stores.files import write_json
 from rag_mcp.stores.generations import FORMAT_VERSION, GenerationInfo, GenerationStore, resolve_store
 
 
-def info(number: int) -> GenerationInfo:
-    return GenerationInfo(number, None, "2031-01-01T00:00:00+00:00", {}, {}, 0, "", {})
+def info(number: int, parent: int | None = None) -> GenerationInfo:
+    return GenerationInfo(number, parent, "2031-01-01T00:00:00+00:00", {}, {}, 0, "", {})
 
 
 def publish(store: GenerationStore) -> int:
     number = store.next_number()
     staging = store.stage()
-    store.seal(staging, info(number))
+    store.seal(staging, info(number, store.current()))
     store.publish(staging, number)
     return number
 
@@ -65,6 +67,54 @@ def test_a_pinned_generation_is_not_collected_until_it_is_closed(store):
     held.close()
     held.close()
     assert store.collect() == [1]
+
+
+def test_a_pointer_that_is_no_use_is_named(store):
+    assert store.pointer_problem() is None
+    publish(store)
+    publish(store)
+    assert store.pointer_problem() is None
+    (store.path(2) / "generation.json").unlink()
+    assert "Generation 2" in store.pointer_problem()
+    (store.root / "CURRENT").write_text("\0\0")
+    assert "torn" in store.pointer_problem()
+
+
+def test_what_was_live_is_kept_before_what_never_was(store, monkeypatch):
+    publish(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(GenerationStore, "point_to", lambda *_: None)  # killed before it got there
+        publish(store)
+    publish(store)
+    assert store.collect() == [2]
+    assert store.numbers() == [1, 3]
+
+
+def test_after_a_rollback_the_way_forward_is_kept_until_something_new_is_built(store):
+    for _ in range(3):
+        publish(store)
+    store.point_to(2)
+    assert store.collect() == []
+    publish(store)
+    assert store.collect() == [1, 3]
+    assert store.collect(keep=1) == [2]
+
+
+@pytest.mark.parametrize("broken", ["fsync_folder", "write_text"])
+def test_a_generation_that_cannot_be_published_is_not_left_half_published(store, monkeypatch, broken):
+    publish(store)
+    staging = store.stage()
+    store.seal(staging, info(2, 1))
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="space"):
+        patch.setattr(generations, broken, fail)
+        store.publish(staging, 2)
+    assert (store.current(), store.numbers(), staging.exists()) == (1, [1], True)
+    store.publish(staging, 2)
+    assert store.current() == 2
 
 
 def test_a_pin_dies_with_its_process(store, tmp_path):
