@@ -14,7 +14,6 @@ from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreDamaged, StoreEmpty
 from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import (
-    Chunk,
     Coverage,
     Document,
     DocumentPage,
@@ -24,6 +23,7 @@ from rag_mcp.models import (
     Reason,
     SearchRequest,
     SearchResponse,
+    SourceClass,
     SourceInventory,
     Status,
 )
@@ -156,8 +156,8 @@ class KnowledgeBase:
 
         from rag_mcp.search.pipeline import answer
 
-        def visible(chunk: Chunk) -> bool:
-            return may_see(profile, policy, chunk.source_class, chunk.source, requested=request.source_class)
+        def visible(source_class: SourceClass, source: str) -> bool:
+            return may_see(profile, policy, source_class, source, requested=request.source_class)
 
         if not opened.vectors_ready():
             self._load_in_background(opened)

@@ -37,6 +37,7 @@ __all__ = [
     "PolicyWatch",
     "ProfileRule",
     "Rule",
+    "WITHHELD_BY",
     "SecretAllowance",
     "built_in_policy",
     "classify",
@@ -49,6 +50,7 @@ __all__ = [
 
 RESTRICTED = "restricted"
 MAX_POLICY_BYTES = 256 * 1024
+WITHHELD_BY = "front matter"  # the reasons of files that withhold themselves from every profile begin so
 _RACY_NS = 2_000_000_000  # the coarsest file times in use (FAT) tick every two seconds
 
 

@@ -13,6 +13,7 @@ from rag_mcp.ingest.decode import shorten_data_uris
 from rag_mcp.ingest.docclass import classify_doc
 from rag_mcp.ingest.frontmatter import parse_front_matter
 from rag_mcp.models import DocClass, Passage, SourceClass
+from rag_mcp.policy import WITHHELD_BY
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
 
@@ -63,13 +64,13 @@ class Reader:
 
     def read(self, path: str, text: str, sha256: str, *, source_class: SourceClass, project: str | None) -> ParsedFile:
         """Raises Rejected when the file must be left out."""
+        prepared = shorten_data_uris(text)
+        front = parse_front_matter(prepared)
+        if front.access is not None:  # before all else: what such a file holds is nobody's business
+            raise Rejected(_access_reason(front.access))
         found = self.find_secrets(path, text)
         if found:
             raise Rejected("possible secret: " + "; ".join(found))
-        prepared = shorten_data_uris(text)
-        front = parse_front_matter(prepared)
-        if front.access is not None:
-            raise Rejected(_access_reason(front.access))
         heading_title = front.title or first_heading(prepared, front.body_start)
         passages = chunk_text(
             prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
@@ -102,5 +103,5 @@ class Reader:
 
 def _access_reason(access: str) -> str:
     if access.strip().casefold() == "none":
-        return "front matter says access: none"
-    return "front matter has an unknown access value; only 'none' is known, so the file is left out"
+        return f"{WITHHELD_BY} says access: none"
+    return f"{WITHHELD_BY} has an unknown access value; only 'none' is known, so the file is left out"

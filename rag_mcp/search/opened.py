@@ -53,6 +53,15 @@ class OpenGeneration:
     def manifest(self) -> Manifest:
         return read_manifest(self.generation.manifest_path)
 
+    @cached_property
+    def series_days(self) -> dict[str, dict[str, str]]:
+        """{series: {day: path}} of all dated series."""
+        found: dict[str, dict[str, str]] = {}
+        for path, entry in self.manifest.files.items():
+            if entry.series is not None and entry.day is not None:
+                found.setdefault(entry.series, {}).setdefault(entry.day, path)
+        return found
+
     def load_vectors(self) -> None:
         """Open the vector index; a failure is kept as a reason, not raised. Opens once, whoever calls."""
         with self._vector_lock:
@@ -89,6 +98,7 @@ class OpenGeneration:
             number=self.number,
             indexed_at=self.indexed_at,
             manifest=lambda: self.manifest,
+            series_days=lambda: self.series_days,
             keywords=self.keywords,
             vectors=self._vectors if ready else None,
             vectors_failed=self._vectors_failed if ready else "the vector index is still loading",

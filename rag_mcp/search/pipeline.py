@@ -47,12 +47,13 @@ _DATE = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """The parts of one open generation. ``embedder`` raises EmbedderError when the model can't be had, and
+    """The parts of one open generation. ``series_days`` gives {series: {day: path}}. ``embedder`` raises EmbedderError when the model can't be had, and
     ``vectors`` is None, with the reason, when the vector index can't be trusted."""
 
     number: int
     indexed_at: str
     manifest: Callable[[], Manifest]
+    series_days: Callable[[], Mapping[str, Mapping[str, str]]]
     keywords: KeywordReader
     vectors: VectorReader | None
     vectors_failed: str | None
@@ -65,9 +66,9 @@ def answer(
     planes: Planes,
     model: RelevanceModel,
     *,
-    visible: Callable[[Chunk], bool],
+    visible: Callable[[SourceClass, str], bool],
 ) -> SearchResponse:
-    """Search the classes of ``access`` and nothing else. Raises IndexMismatch when vectors were asked for and the
+    """Search the classes of ``access`` and nothing else; only sources that are ``visible`` leave. Raises IndexMismatch when vectors were asked for and the
     store was built with another embedder; other failures of a branch degrade the answer and are named in it."""
     if access.skipped_by_acl:
         return _nothing(request, planes, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
@@ -80,7 +81,7 @@ def gather(
 ) -> tuple[list[Candidate], float]:
     """All candidates of a question with their evidence, in no order, and the embedder's familiarity with it: what
     ``answer`` ranks. For fitting and measuring; applies no access rule."""
-    search = _Search(request, classes, planes, model, lambda chunk: True)
+    search = _Search(request, classes, planes, model, lambda source_class, source: True)
     return search.candidates(), search.familiarity
 
 
@@ -110,7 +111,7 @@ class _Search:
         classes: Sequence[SourceClass],
         planes: Planes,
         model: RelevanceModel,
-        visible: Callable[[Chunk], bool],
+        visible: Callable[[SourceClass, str], bool],
     ) -> None:
         self.request = request
         self.classes = tuple(classes)
@@ -172,19 +173,19 @@ class _Search:
         days = None
         if request.as_of is not None:
             days = {}
-            for series, dates in self._series_days().items():
-                day = state_on(sorted(dates), request.as_of)
+            for series in self.planes.series_days():
+                day = state_on(self._days_of(series), request.as_of)
                 if day is not None:
                     days[series] = day
         return Filter(project=request.project, doc_class=request.doc_class, valid_days=days)
 
-    def _series_days(self) -> dict[str, dict[str, str]]:
-        """{series: {day: path}} of the classes searched."""
-        found: dict[str, dict[str, str]] = {}
-        for path, entry in self.planes.manifest().files.items():
-            if entry.series is not None and entry.day is not None and entry.source_class in self.classes:
-                found.setdefault(entry.series, {}).setdefault(entry.day, path)
-        return found
+    def _days_of(self, series: str) -> dict[str, str]:
+        """{day: path} of the snapshots the caller may see. A passage may hold on more days than these."""
+        source_class = SourceClass(series.partition(":")[0])
+        if source_class not in self.classes:
+            return {}
+        days = self.planes.series_days().get(series, {})
+        return {day: path for day, path in days.items() if self.visible(source_class, path)}
 
     def _day_asked(self) -> str | None:
         if self.request.as_of is not None:
@@ -306,7 +307,7 @@ class _Search:
         return Mode.VECTOR if keyword_ids is None else Mode.HYBRID
 
     def _may_leave(self, chunk: Chunk) -> bool:
-        return chunk.source_class in self.classes and self.visible(chunk)
+        return chunk.source_class in self.classes and self.visible(chunk.source_class, chunk.source)
 
     def _cosines(self, vector_hits: Sequence[VectorHit] | None, chunks: Mapping[str, Chunk]) -> dict[str, float]:
         """Cosine of every candidate: what the keyword branch alone found is looked up too."""
@@ -369,18 +370,19 @@ class _Search:
         )
         if chunk.series is None or not chunk.valid_on:
             return cited
+        paths = self._days_of(chunk.series)
+        held = tuple(day for day in chunk.valid_on if day in paths)
         dated = replace(
             cited,
             snapshot_date=chunk.valid_on[0],
-            also_unchanged_on=chunk.valid_on[1:],
-            snapshots_covered=len(chunk.valid_on),
+            also_unchanged_on=held[1:],
+            snapshots_covered=len(held),
         )
         day = (self.narrow.valid_days or {}).get(chunk.series)
-        return self._cited_on(dated, chunk, last, day) if day is not None and day != chunk.valid_on[0] else dated
+        return self._cited_on(dated, chunk, last, paths[day]) if day in held[1:] else dated
 
-    def _cited_on(self, citation: Citation, chunk: Chunk, last: Chunk, day: str) -> Citation:
+    def _cited_on(self, citation: Citation, chunk: Chunk, last: Chunk, path: str) -> Citation:
         """Cite the file of the day asked for, which says the same in its own lines."""
-        path = self._series_days()[chunk.series or ""][day]
         places = {row[0]: (index, row) for index, row in enumerate(self.planes.manifest().files[path].rows)}
         first = places.get(chunk.id)
         end = places.get(last.id, first)

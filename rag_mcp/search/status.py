@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.models import Skipped, Status
-from rag_mcp.policy import Policy, classify, denied
+from rag_mcp.policy import WITHHELD_BY, Policy, classify, denied
 from rag_mcp.search.access import ResolvedProfile
 from rag_mcp.search.documents import visible_counts
 from rag_mcp.stores.lastrun import LastRun, read_last_run
@@ -67,11 +67,16 @@ def build_status(
 
 
 def _visible_skips(last: LastRun | None, policy: Policy, profile: ResolvedProfile) -> tuple[Skipped, ...]:
-    """Files left out by the last run, as far as their place belongs to a class the profile may see."""
+    """Files left out by the last run, as far as their place belongs to a class the profile may see.
+
+    A file that withholds itself is hidden from every profile, its existence too.
+    """
     if last is None:
         return ()
-    return tuple(
-        item
-        for item in last.skipped
-        if classify(policy, item.source).source_class in profile.classes and not denied(policy, item.source)
-    )
+
+    def shown(source: str) -> bool:
+        # What was left out may be a folder, or a link to one: then rules about what lies in it speak too.
+        places = (source, f"{source}/_.md")
+        return all(classify(policy, p).source_class in profile.classes and not denied(policy, p) for p in places)
+
+    return tuple(item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))
