@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["IngestOptions", "Progress", "Step"]
+__all__ = ["GUARD_VERSION", "IngestOptions", "Progress", "Step"]
+
+# Raise with every change of what the guard finds: all files are then judged again. It stands here, not in the guard,
+# because a run with nothing to do must not pay for loading the guard's patterns.
+GUARD_VERSION = 1
 
 DEFAULT_MAX_FILE_BYTES = 10 * 1024 * 1024
 

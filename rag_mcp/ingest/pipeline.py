@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
 from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty
-from rag_mcp.ingest.build import BuildJob, build_generation
 from rag_mcp.ingest.corpus import (
     CorpusFile,
     CorpusListing,
@@ -25,7 +24,7 @@ from rag_mcp.ingest.corpus import (
     read_file,
     walk_corpus,
 )
-from rag_mcp.ingest.options import IngestOptions, Progress, Step
+from rag_mcp.ingest.options import GUARD_VERSION, IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
 from rag_mcp.ingest.snapshots import group_series
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
@@ -147,15 +146,17 @@ class _Run:
             self.on_step(Step.WALKED)
             plan = self._plan(listing, old)
             content = self._read(plan, old)
-            manifest, records = self._next_manifest(plan, content, old, live)
-            delta = diff_chunks(old.records() if old is not None else {}, manifest.records())
-            self.on_step(Step.PLANNED)
-            changed = old is None or not delta.empty or _entries_differ(old, manifest)
-            published = None
-            if changed and not self.options.dry_run:
-                published = self._publish(manifest, records, delta, old, live)
-            self._remember(content, listing, models_changed=known_before != dict(self.stats.models))
-            summary = self._summary(listing, plan, content, old, manifest, records, delta, published, live)
+            published, delta, manifest = None, Delta({}, {}, {}), old
+            if old is None or not self._idle(content, old):
+                manifest, records = self._next_manifest(content, old, live)
+                delta = diff_chunks(old.records() if old is not None else {}, manifest.records())
+                self.on_step(Step.PLANNED)
+                changed = old is None or not delta.empty or _entries_differ(old, manifest)
+                if changed and not self.options.dry_run:
+                    published = self._publish(manifest, records, delta, old, live)
+            assert manifest is not None
+            self._remember(models_changed=known_before != dict(self.stats.models))
+            summary = self._summary(listing, content, old, manifest, delta, published, live)
         if not self.options.dry_run:
             self._collect()
         return replace(summary, elapsed_s=round(time.monotonic() - started, 3))
@@ -202,8 +203,6 @@ class _Run:
         }
 
     def _derivation(self) -> dict[str, object]:
-        from rag_mcp.ingest.guard import GUARD_VERSION
-
         return {
             "metadata": METADATA_VERSION,
             "snapshot_dedupe": self.options.snapshot_dedupe,
@@ -306,8 +305,17 @@ class _Run:
 
     # --- what the next generation holds ------------------------------------------------------------------------------
 
+    def _idle(self, content: _Content, old: Manifest) -> bool:
+        """True when every file is what it was: the common run, which must not even compare records."""
+        return (
+            not content.parsed
+            and content.unchanged.keys() | content.kept.keys() == old.files.keys()
+            and content.rejected == {path: tuple(reason) for path, reason in old.rejected.items()}
+            and dict(old.derivation) == self._derivation()
+        )
+
     def _next_manifest(
-        self, plan: FilePlan, content: _Content, old: Manifest | None, live: Generation | None
+        self, content: _Content, old: Manifest | None, live: Generation | None
     ) -> tuple[Manifest, Records]:
         from rag_mcp.ingest.records import Records, assemble
 
@@ -387,6 +395,7 @@ class _Run:
     def _publish(
         self, manifest: Manifest, records: Records, delta: Delta, old: Manifest | None, live: Generation | None
     ) -> int:
+        from rag_mcp.ingest.build import BuildJob, build_generation
         from rag_mcp.stores.cache import EmbeddingCache
 
         cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
@@ -453,7 +462,7 @@ class _Run:
         finally:
             cache.close()
 
-    def _remember(self, content: _Content, listing: CorpusListing, *, models_changed: bool) -> None:
+    def _remember(self, *, models_changed: bool) -> None:
         present = {path: entry for path, entry in self.stats.entries.items() if path in self.files}
         settled = all(
             self.stats.known(path, _status(file)) is not None for path, file in self.files.items() if path in present
@@ -466,11 +475,9 @@ class _Run:
     def _summary(
         self,
         listing: CorpusListing,
-        plan: FilePlan,
         content: _Content,
         old: Manifest | None,
         manifest: Manifest,
-        records: Records,
         delta: Delta,
         published: int | None,
         live: Generation | None,
