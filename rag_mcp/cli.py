@@ -527,7 +527,7 @@ def evaluate(
         typer.echo(comparison_table(comparison))
 
 
-def _measured(config: Config, questions: Path, modes: str) -> EvalReport:
+def _measured(config: Config, questions: Path, modes: str, *, calibrated: bool = True) -> EvalReport:
     from datetime import UTC, datetime
 
     from rag_mcp.evaluation.measure import measure_questions
@@ -538,7 +538,7 @@ def _measured(config: Config, questions: Path, modes: str) -> EvalReport:
     if not names or any(name not in known for name in names):
         raise InvalidArgument("modes", f"is {modes!r}.", allowed=known)
     today = datetime.now(UTC).date().isoformat()
-    return measure_questions(config, questions, modes=[Mode(name) for name in names], date=today)
+    return measure_questions(config, questions, modes=[Mode(name) for name in names], date=today, calibrated=calibrated)
 
 
 @app.command()
@@ -553,11 +553,11 @@ def calibrate(
     answered: Annotated[float, typer.Option(help="Share of answerable questions to keep answering.")] = 0.95,
 ) -> None:
     """Fit the levels of confidence to your own corpus and keep them with the store."""
-    from rag_mcp.evaluation.calibration import fit_thresholds
+    from rag_mcp.evaluation.calibration import fit_calibration
     from rag_mcp.evaluation.runner import scored_questions
     from rag_mcp.maintenance import store_calibration
     from rag_mcp.models import Mode
-    from rag_mcp.search.relevance import Thresholds
+    from rag_mcp.search.relevance import Calibration, Thresholds
 
     config = _config(
         corpus_root=corpus,
@@ -567,12 +567,12 @@ def calibrate(
         profile=profile,
         collection=collection,
     )
-    made = _measured(config, questions, "hybrid,fts,vector")
+    made = _measured(config, questions, "hybrid,fts,vector", calibrated=False)
     fitted = {}
     for mode in Mode:
-        found = fit_thresholds(scored_questions(made, mode), answered_target=answered)
-        fitted[mode] = Thresholds(high=found.high, medium=found.medium)
-        typer.echo(f"{mode.value}: medium from {found.medium:.3f}, high from {found.high:.3f}")
+        points, levels = fit_calibration(scored_questions(made, mode), answered_target=answered)
+        fitted[mode] = Calibration(Thresholds(high=levels.high, medium=levels.medium), points)
+        typer.echo(f"{mode.value}: medium from {levels.medium:.3f}, high from {levels.high:.3f}")
     store_calibration(config, fitted, {"questions": len(made.questions), "answered": answered})
 
 

@@ -54,8 +54,9 @@ class KnowledgeBase:
     before every answer, so a published ingest is seen by the next question.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, calibrated: bool = True) -> None:
         self._config = config
+        self._calibrated = calibrated
         self._store: GenerationStore | None = None
         self._policy_watch = PolicyWatch(config.policy_path)
         self._telemetry = Telemetry()
@@ -71,9 +72,10 @@ class KnowledgeBase:
         self._threads: list[threading.Thread] = []
 
     @classmethod
-    def open(cls, config: Config) -> KnowledgeBase:
-        """Nothing is loaded yet, and nothing has to exist yet."""
-        return cls(config)
+    def open(cls, config: Config, *, calibrated: bool = True) -> KnowledgeBase:
+        """Nothing is loaded yet, and nothing has to exist yet. ``calibrated`` False leaves the owner's calibration of
+        the store aside, as a new calibration must."""
+        return cls(config, calibrated=calibrated)
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -275,8 +277,12 @@ class KnowledgeBase:
 
     def _model(self, opened: OpenGeneration) -> RelevanceModel:
         from rag_mcp.search.calibrated import calibrated_model
+        from rag_mcp.search.relevance import load_model
 
-        return calibrated_model(self._generations.root, opened.generation.info.identity)
+        identity = opened.generation.info.identity
+        if self._calibrated:
+            return calibrated_model(self._generations.root, identity)
+        return load_model(str(identity.get("embedder_name", "")))
 
     def _embedder_for(self, opened: OpenGeneration | None) -> Embedder:
         """The embedder, if it is the one ``opened`` was built with. Raises IndexMismatch or EmbedderError."""

@@ -14,7 +14,7 @@ from rag_mcp.errors import InvalidArgument, RagMcpError, StoreDamaged, StoreEmpt
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
 from rag_mcp.search.calibrated import write_calibration
-from rag_mcp.search.relevance import Thresholds
+from rag_mcp.search.relevance import Calibration
 from rag_mcp.stores.files import is_writable
 from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
 
@@ -57,14 +57,14 @@ def roll_back(config: Config, number: int | None) -> int:
     return target
 
 
-def store_calibration(config: Config, thresholds: Mapping[Mode, Thresholds], provenance: Mapping[str, object]) -> None:
-    """Keep thresholds with the store, for the embedder it was built with. Raises StoreEmpty, StoreLocked."""
+def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]) -> None:
+    """Keep a calibration with the store, for the embedder it was built with. Raises StoreEmpty, StoreLocked."""
     store = _store(config)
     live = store.current()
     if live is None:
         raise StoreEmpty("There is no store to keep the calibration with.")
     with store.writer_lock():
-        write_calibration(store.root, str(store.info(live).identity["embedder"]), thresholds, provenance)
+        write_calibration(store.root, str(store.info(live).identity["embedder"]), modes, provenance)
 
 
 def repair(config: Config) -> list[str]:

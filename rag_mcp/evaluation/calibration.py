@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag_mcp.errors import InvalidArgument
 
@@ -15,6 +15,7 @@ __all__ = [
     "ScoredQuestion",
     "Thresholds",
     "TooFewQuestions",
+    "fit_calibration",
     "fit_isotonic",
     "fit_platt",
     "fit_thresholds",
@@ -180,6 +181,18 @@ def fit_platt(scored: Sequence[ScoredQuestion]) -> Recalibration:
         slope, offset = 0.0, _logit(sum(targets) / len(targets))
     grid = [_GRID_LOGIT * (2 * step / _GRID_STEPS - 1) for step in range(_GRID_STEPS + 1)]
     return Recalibration(tuple((_sigmoid(x), _sigmoid(slope * x + offset)) for x in grid), len(scored))
+
+
+def fit_calibration(
+    scored: Sequence[ScoredQuestion], *, answered_target: float = 0.95
+) -> tuple[tuple[tuple[float, float], ...], Thresholds]:
+    """Fit a corpus owner's probabilities (as points, by Platt scaling) and the thresholds on them.
+
+    Raises what ``fit_platt`` and ``fit_thresholds`` raise.
+    """
+    line = fit_platt(scored)
+    moved = [replace(question, score=min(1.0, max(0.0, line.apply(question.score)))) for question in scored]
+    return line.points, fit_thresholds(moved, answered_target=answered_target)
 
 
 def fit_isotonic(scored: Sequence[ScoredQuestion]) -> Recalibration:

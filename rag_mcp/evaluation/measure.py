@@ -23,11 +23,12 @@ def measure_questions(
     *,
     modes: Sequence[Mode],
     date: str,
-    ingest: bool = True,
+    calibrated: bool = True,
     name: str | None = None,
     progress: Callable[[], None] | None = None,
 ) -> EvalReport:
-    """Bring the store in step with the corpus (or take it as it is) and measure. ``date`` is ISO, for the record.
+    """Bring the store in step with the corpus and measure. ``date`` is ISO, for the record; ``calibrated`` False
+    measures with the shipped probabilities.
 
     Raises ConfigError without a corpus, QuestionsInvalid, and whatever ingest and search raise.
     """
@@ -35,9 +36,9 @@ def measure_questions(
     if corpus is None:
         raise ConfigError("No corpus: pass --corpus DIR, so that passages can be compared with the quoted ranges.")
     asked = read_questions(questions)
-    base = KnowledgeBase.open(config)
+    base = KnowledgeBase.open(config, calibrated=calibrated)
     try:
-        chunks = base.ingest().store_count if ingest else None
+        chunks = base.ingest().store_count
         # A search that meets a model still loading answers by keywords alone, which is not what is measured here.
         base.warm_up()
         made = provenance_of(corpus, questions, embedder=config.embedder, date=date)

@@ -45,6 +45,8 @@ __all__ = ["run_ingest"]
 
 _EMBED_SLICE = 256
 _LOOKUP_SLICE = 4_096
+_CACHE_RATIO = 1.5
+_CACHE_SLACK = 512
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -446,7 +448,8 @@ class _Run:
             self._trim_cache()
 
     def _trim_cache(self) -> None:
-        """Drop cached vectors that no kept generation uses."""
+        """Drop cached vectors that no kept generation uses, once there are many: a reverted edit or another branch
+        checked out again is then mostly free, and the cache stays in proportion to the store."""
         from rag_mcp.stores.cache import EmbeddingCache
 
         keep: dict[str, set[str]] = {}
@@ -458,7 +461,9 @@ class _Run:
             keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())
         cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
         try:
-            cache.trim(keep.pop(self.identity.fingerprint, set()), keep)
+            used = keep.pop(self.identity.fingerprint, set())
+            if self.options.clean or cache.count() > len(used) * _CACHE_RATIO + _CACHE_SLACK:
+                cache.trim(used, keep)
         finally:
             cache.close()
 

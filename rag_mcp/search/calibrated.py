@@ -1,4 +1,4 @@
-"""The relevance model of a store: the shipped one for its embedder, with the thresholds its owner calibrated."""
+"""The relevance model of a store: the shipped one for its embedder, with what its owner calibrated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rag_mcp.models import Mode
-from rag_mcp.search.relevance import RelevanceModel, Thresholds, load_model
+from rag_mcp.search.relevance import Calibration, RelevanceModel, Thresholds, load_model
 from rag_mcp.stores.files import read_json, write_json
 
 __all__ = ["calibrated_model", "write_calibration"]
@@ -15,7 +15,7 @@ _NAME = "calibration.json"
 
 
 def calibrated_model(root: Path, identity: Mapping[str, object]) -> RelevanceModel:
-    """Thresholds fitted for another embedder, or a torn file, count as none: the shipped ones are always safe."""
+    """A calibration for another embedder, or a torn file, count as none: the shipped ones are always safe."""
     model = load_model(str(identity.get("embedder_name", "")))
     try:
         raw = read_json(root / _NAME)
@@ -25,21 +25,27 @@ def calibrated_model(root: Path, identity: Mapping[str, object]) -> RelevanceMod
         return model
     try:
         found = {
-            Mode(mode): Thresholds(high=float(value["high"]), medium=float(value["medium"]))
-            for mode, value in raw["thresholds"].items()
+            Mode(mode): Calibration(
+                Thresholds(high=float(value["high"]), medium=float(value["medium"])),
+                tuple((float(x), float(y)) for x, y in value["points"]),
+            )
+            for mode, value in raw["modes"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         return model
-    return model.with_thresholds(found)
+    return model.calibrated(found)
 
 
 def write_calibration(
-    root: Path, embedder: str, thresholds: Mapping[Mode, Thresholds], provenance: Mapping[str, object]
+    root: Path, embedder: str, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]
 ) -> None:
-    """Keep ``thresholds`` with the store for this embedder (its fingerprint)."""
+    """Keep a calibration with the store for this embedder (its fingerprint)."""
     value = {
         "embedder": embedder,
-        "thresholds": {mode.value: {"high": t.high, "medium": t.medium} for mode, t in thresholds.items()},
+        "modes": {
+            mode.value: {"high": one.thresholds.high, "medium": one.thresholds.medium, "points": one.points}
+            for mode, one in modes.items()
+        },
         "provenance": dict(provenance),
     }
     write_json(root / _NAME, value)

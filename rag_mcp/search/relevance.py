@@ -7,17 +7,18 @@ evidence itself. It is logistic and monotone in every feature; weights and thres
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
 from rag_mcp.models import Evidence, Level, Mode
 from rag_mcp.stores.base import KeywordEvidence
 
-__all__ = ["FEATURES", "RelevanceModel", "Thresholds", "Trust", "feature_values", "load_model"]
+__all__ = ["FEATURES", "Calibration", "RelevanceModel", "Thresholds", "Trust", "feature_values", "load_model"]
 
 FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
 
@@ -57,11 +58,16 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Weights for one set of branches: log odds = intercept + sum of weight x feature."""
+    """Weights for one set of branches: log odds = intercept + sum of weight x feature.
+
+    ``points`` (probability, recalibrated probability), rising, are a corpus owner's own calibration; straight lines
+    between them, flat outside.
+    """
 
     intercept: float
     weights: Mapping[str, float]
     thresholds: Thresholds
+    points: tuple[tuple[float, float], ...] = ()
 
     def logit(self, features: Mapping[str, float]) -> float:
         return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
@@ -77,7 +83,8 @@ class RelevanceModel:
 
     def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
         """Probability (0..1) that a passage with these features answers."""
-        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, self.heads[mode].logit(features)))))
+        head = self.heads[mode]
+        return recalibrated(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, head.logit(features))))), head.points)
 
     def level(self, mode: Mode, probability: float) -> Level:
         return self.heads[mode].thresholds.level(probability)
@@ -88,12 +95,34 @@ class RelevanceModel:
         parts = {name: round(weight * features[name], 4) for name, weight in head.weights.items()}
         return {"intercept": round(head.intercept, 4), **parts}
 
-    def with_thresholds(self, thresholds: Mapping[Mode, Thresholds]) -> RelevanceModel:
-        heads = {
-            mode: Head(head.intercept, head.weights, thresholds.get(mode, head.thresholds))
+    def calibrated(self, heads: Mapping[Mode, Calibration]) -> RelevanceModel:
+        """The same ranking with a corpus owner's probabilities and thresholds."""
+        changed = {
+            mode: replace(head, thresholds=heads[mode].thresholds, points=heads[mode].points) if mode in heads else head
             for mode, head in self.heads.items()
         }
-        return RelevanceModel(self.name, self.trust, heads)
+        return replace(self, heads=changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What ``rag-mcp calibrate`` fits for one mode; thresholds are of the recalibrated probability."""
+
+    thresholds: Thresholds
+    points: tuple[tuple[float, float], ...]
+
+
+def recalibrated(probability: float, points: Sequence[tuple[float, float]]) -> float:
+    """Read ``probability`` off the broken line through ``points``; without points it stays."""
+    if not points:
+        return probability
+    place = bisect.bisect_left([x for x, _ in points], probability)
+    if place == 0:
+        return points[0][1]
+    if place == len(points):
+        return points[-1][1]
+    (x0, y0), (x1, y1) = points[place - 1], points[place]
+    return y1 if x1 == x0 else y0 + (y1 - y0) * (probability - x0) / (x1 - x0)
 
 
 def feature_values(

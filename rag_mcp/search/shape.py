@@ -14,8 +14,9 @@ from rag_mcp.models import Chunk, Evidence, Level
 
 __all__ = ["Candidate", "cut_text", "order_candidates", "shape"]
 
-# At most this many results of one file before others have had their turn.
+# Passages of one file that count in full; what each further one is worth of the one before.
 PER_FILE = 3
+CROWDING = 0.9
 # Joining stops here: a longer run of neighbours is better read with get_document.
 MAX_JOINED = 3
 # Share of common words above which two passages say the same thing.
@@ -148,14 +149,15 @@ def _neighbours(group: Candidate, candidate: Candidate) -> bool:
 
 
 def _spread(ordered: Sequence[Candidate]) -> list[Candidate]:
+    """Each further passage of a file beyond ``PER_FILE`` counts a little less, so that another file of about the same
+    relevance comes before it, and a weaker one does not."""
     taken: dict[str, int] = {}
-    front: list[Candidate] = []
-    back: list[Candidate] = []
-    for candidate in ordered:
+    weighed: list[tuple[float, int]] = []
+    for place, candidate in enumerate(ordered):
         count = taken.get(candidate.chunk.source, 0)
         taken[candidate.chunk.source] = count + 1
-        (front if count < PER_FILE else back).append(candidate)
-    return front + back
+        weighed.append((-candidate.probability * CROWDING ** max(0, count + 1 - PER_FILE), place))
+    return [ordered[place] for _, place in sorted(weighed)]
 
 
 def cut_text(text: str, limit: int) -> str:

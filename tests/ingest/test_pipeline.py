@@ -364,3 +364,34 @@ def test_a_bare_chroma_store_of_another_program_is_not_touched(tmp_path):
         assert library.sources("oaks acorns")[:1] == ["a.md"]
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
     assert (tmp_path / "store.rag_mcp" / "CURRENT").exists()
+
+
+def test_going_back_and_forth_between_two_states_is_paid_once(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    for count in range(6):
+        library.write(
+            {"a.md": TREES.replace("acorns", "cones" if count % 2 == 0 else "acorns"), "n.md": f"Round {count}.\n"}
+        )
+        assert library.ingest().chunks_embedded <= (2 if count == 0 else 1)
+
+
+def test_the_cache_stays_in_proportion_and_clean_empties_it_of_the_unused(library, monkeypatch):
+    from rag_mcp.embedders.hash import hash_identity
+    from rag_mcp.stores.cache import EmbeddingCache
+
+    monkeypatch.setattr("rag_mcp.ingest.pipeline._CACHE_SLACK", 2)
+
+    def cached() -> int:
+        cache = EmbeddingCache(library.store_path / "embeddings.sqlite", hash_identity("").fingerprint)
+        try:
+            return cache.count()
+        finally:
+            cache.close()
+
+    for count in range(12):
+        library.write({"a.md": f"# A\n\nState {count}.\n", "b.md": "# B\n\nStays.\n"})
+        library.ingest()
+        assert cached() <= 3 * 1.5 + 2 + 1
+    library.ingest(clean=True)
+    assert cached() == 2

@@ -1,0 +1,375 @@
+"""Timings of whole commands and of single answers, as medians and as ratios within one run.
+
+    python3 scripts/bench.py ingest --corpus DIR [--many DIR]   what a run costs, from nothing changed to everything new
+    python3 scripts/bench.py search --corpus DIR                latency of one question, in process and over MCP
+    python3 scripts/bench.py start  --corpus DIR                process start to first reply, against a bare MCP server
+    python3 scripts/bench.py churn                              size of a store after many rounds of edits
+
+Run it with the environment's Python (.venv). Prints markdown tables; asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+CLI = [sys.executable, "-c", "from rag_mcp.cli import main; main()"]
+BARE_SERVER = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("bare")
+@server.tool()
+def echo(text: str) -> str:
+    return text
+server.run()
+"""
+QUESTIONS = (
+    "how do I make a pod run on a specific node",
+    "what happens to pods when a node runs out of memory",
+    "difference between a liveness and a readiness probe",
+    "limit the cpu a container may use",
+    "give a service a stable dns name",
+    "roll back a deployment",
+    "mount a secret as a file",
+    "keep a job from running forever",
+    "which ports does the kubelet open",
+    "share a volume between two containers",
+)
+
+
+def environment(embedder: str | None) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
+    clean["PYTHONPATH"] = str(ROOT)
+    return {**clean, **({"RAG_MCP_EMBEDDER": embedder} if embedder else {})}
+
+
+def command(*arguments: object, embedder: str | None = None) -> tuple[float, dict[str, object]]:
+    """Run ``rag-mcp`` as a whole process; (seconds, its JSON)."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        [*CLI, *map(str, arguments), "--json"],
+        capture_output=True,
+        text=True,
+        env=environment(embedder),
+        check=False,
+    )
+    elapsed = time.perf_counter() - started
+    if done.returncode:
+        raise SystemExit(f"rag-mcp {' '.join(map(str, arguments))} failed: {done.stderr}")
+    return elapsed, json.loads(done.stdout)
+
+
+def median_s(call: Callable[[], float], runs: int) -> float:
+    call()
+    return statistics.median(call() for _ in range(runs))
+
+
+def row(*cells: object) -> None:
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def head(*cells: str) -> None:
+    row(*cells)
+    row(*("---" for _ in cells))
+
+
+# --- ingest ----------------------------------------------------------------------------------------------------------
+
+
+def bench_ingest(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus, db = Path(scratch, "corpus"), Path(scratch, "store")
+        shutil.copytree(options.corpus, corpus)
+        head("what", "files", "seconds", "embedded", "notes")
+        seconds, summary = command("ingest", corpus, "--db", db)
+        count = summary["chunks_embedded"]
+        row(
+            "full ingest, whole command",
+            summary["files_seen"],
+            f"{seconds:.1f}",
+            count,
+            f"{count / seconds:.0f} chunks/s",
+        )
+        time.sleep(2.5)  # times younger than two seconds are not trusted, as in git; let them age
+        command("ingest", corpus, "--db", db)
+        unchanged = median_s(lambda: command("ingest", corpus, "--db", db)[0], options.runs)
+        row("nothing changed, whole command", summary["files_seen"], f"{unchanged:.3f}", 0, f"median of {options.runs}")
+        row("nothing changed, in process", summary["files_seen"], f"{in_process(corpus, db):.4f}", 0, "median of 30")
+        row("bare interpreter with typer", "", f"{median_s(bare_typer, options.runs):.3f}", "", "for comparison")
+        changes(corpus, db)
+    if options.many:
+        many(options.many, options.runs)
+    generated(options.generated, options.runs)
+
+
+def bare_typer() -> float:
+    started = time.perf_counter()
+    code = "import typer; app = typer.Typer(); app.command()(lambda: None); app(standalone_mode=False)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def in_process(corpus: Path, db: Path) -> float:
+    from rag_mcp.config import Config
+    from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.ingest.pipeline import run_ingest
+
+    config = Config.load({}, corpus_root=corpus, db_path=db)
+
+    def once() -> float:
+        started = time.perf_counter()
+        assert not run_ingest(config, IngestOptions()).published
+        return time.perf_counter() - started
+
+    return median_s(once, 30)
+
+
+def changes(corpus: Path, db: Path) -> None:
+    files = sorted(path for path in corpus.rglob("*.md") if path.stat().st_size > 5_000)
+    target = files[len(files) // 2]
+    text = target.read_text(encoding="utf-8")
+    target.write_text(text + "\n## A new section\n\nOne new paragraph about nothing in particular.\n", encoding="utf-8")
+    seconds, summary = command("ingest", corpus, "--db", db)
+    row("one section added to one file", 1, f"{seconds:.2f}", summary["chunks_embedded"], "")
+    target.rename(target.with_name("renamed-for-the-benchmark.md"))
+    seconds, summary = command("ingest", corpus, "--db", db)
+    row("one file renamed", 1, f"{seconds:.2f}", summary["chunks_embedded"], "")
+    target.with_name("renamed-for-the-benchmark.md").rename(target)
+    target.write_text(text, encoding="utf-8")
+    seconds, summary = command("ingest", corpus, "--db", db)
+    row("both undone", 1, f"{seconds:.2f}", summary["chunks_embedded"], "")
+    seconds, summary = command("ingest", corpus, "--db", db, "--full")
+    row("--full", summary["files_seen"], f"{seconds:.2f}", summary["chunks_embedded"], "")
+
+
+def many(corpus: Path, runs: int) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        db = Path(scratch, "store")
+        _, summary = command("ingest", corpus, "--db", db, embedder="hash")
+        command("ingest", corpus, "--db", db, embedder="hash")
+        seconds = median_s(lambda: command("ingest", corpus, "--db", db, embedder="hash")[0], runs)
+        row("nothing changed, whole command", summary["files_seen"], f"{seconds:.3f}", 0, "hash embedder")
+
+
+def generated(count: int, runs: int) -> None:
+    """A made tree of many small files."""
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus, db = Path(scratch, "corpus"), Path(scratch, "store")
+        for number in range(count):
+            path = corpus / f"{number % 100:02d}" / f"note-{number:05d}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# Note {number}\n\nNumber {number} speaks of topic {number % 997}.\n", encoding="utf-8")
+        seconds, _ = command("ingest", corpus, "--db", db, embedder="hash")
+        row("first ingest of a made tree", count, f"{seconds:.1f}", count, "hash embedder")
+        time.sleep(2.5)
+        command("ingest", corpus, "--db", db, embedder="hash")
+        seconds = median_s(lambda: command("ingest", corpus, "--db", db, embedder="hash")[0], runs)
+        row("nothing changed, made tree", count, f"{seconds:.3f}", 0, f"peak {peak_mb(corpus, db)} MB")
+
+
+def peak_mb(corpus: Path, db: Path) -> int:
+    code = (
+        "import resource, sys; sys.argv = ['rag-mcp', 'ingest', *sys.argv[1:], '-q']\n"
+        "from rag_mcp.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    arguments = [sys.executable, "-c", code, str(corpus), "--db", str(db)]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment("hash"), check=True)
+    return int(done.stderr.split()[-1]) // (1024 if sys.platform != "darwin" else 1024 * 1024)
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def bench_search(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        db = options.db or Path(scratch, "store")
+        _, summary = command("ingest", options.corpus, "--db", db)
+        head("search", "chunks", "p50 ms", "p95 ms")
+        for name, times in (
+            ("in process", asyncio.run(in_process_times(db, options.runs))),
+            ("over MCP (stdio)", asyncio.run(mcp_times(db, options.runs))),
+        ):
+            ordered = sorted(times)
+            p95 = ordered[int(0.95 * (len(ordered) - 1))]
+            row(name, summary["store_count"], f"{statistics.median(ordered):.1f}", f"{p95:.1f}")
+
+
+async def in_process_times(db: Path, runs: int) -> list[float]:
+    from rag_mcp.config import Config
+    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.models import SearchRequest
+
+    base = KnowledgeBase.open(Config.load({}, db_path=db))
+    base.warm_up()
+    times = []
+    for question in QUESTIONS * (runs + 1):
+        started = time.perf_counter()
+        base.search(SearchRequest(query=question))
+        times.append((time.perf_counter() - started) * 1000)
+    base.close()
+    return times[len(QUESTIONS) :]
+
+
+async def mcp_times(db: Path, runs: int) -> list[float]:
+    from mcp.client.session import ClientSession
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    env = {**environment(None), "RAG_MCP_DB_PATH": str(db)}
+    server = StdioServerParameters(command=sys.executable, args=["-m", "rag_mcp"], env=env)
+    times = []
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        for _ in range(200):
+            answer = await session.call_tool("search_knowledge", {"query": "warm up"})
+            if not (answer.structured_content or {}).get("degraded"):
+                break
+            await asyncio.sleep(0.05)
+        for question in QUESTIONS * (runs + 1):
+            started = time.perf_counter()
+            await session.call_tool("search_knowledge", {"query": question})
+            times.append((time.perf_counter() - started) * 1000)
+    return times[len(QUESTIONS) :]
+
+
+# --- start -----------------------------------------------------------------------------------------------------------
+
+
+def bench_start(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        db = Path(scratch, "store")
+        command("ingest", options.corpus, "--db", db)
+        env = {**environment(None), "RAG_MCP_DB_PATH": str(db)}
+        ours, bare = [], []
+        for _ in range(options.runs + 1):
+            bare.append(first_reply([sys.executable, "-c", BARE_SERVER], env))
+            ours.append(first_reply([sys.executable, "-m", "rag_mcp"], env))
+        head("process start to first reply", "median s")
+        row("bare MCPServer with one tool", f"{statistics.median(bare[1:]):.3f}")
+        row("rag-mcp over a store", f"{statistics.median(ours[1:]):.3f}")
+        row("difference", f"{statistics.median(a - b for a, b in zip(ours[1:], bare[1:], strict=True)):.3f}")
+
+
+def first_reply(arguments: Sequence[str], env: dict[str, str]) -> float:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        },
+    }
+    started = time.perf_counter()
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(hello) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        elapsed = time.perf_counter() - started
+        process.stdin.close()
+        process.wait(timeout=30)
+    return elapsed
+
+
+# --- churn -----------------------------------------------------------------------------------------------------------
+
+
+def bench_churn(options: argparse.Namespace) -> None:
+    """Rounds that change a tenth of the files back and forth between known texts, so that nothing new is embedded."""
+    chance = random.Random(7)
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus, db = Path(scratch, "corpus"), Path(scratch, "store")
+        texts = {n: [note(n, variant) for variant in range(2)] for n in range(options.files)}
+        for variant in (1, 0):
+            for number, versions in texts.items():
+                write(corpus / f"{number:04d}.md", versions[variant])
+            command("ingest", corpus, "--db", db, embedder="hash")
+        embedded = 0
+        state = dict.fromkeys(texts, 0)
+        for _ in range(options.rounds):
+            for number in chance.sample(sorted(texts), max(1, options.files // 10)):
+                state[number] = 1 - state[number]
+                write(corpus / f"{number:04d}.md", texts[number][state[number]])
+            embedded += int(str(command("ingest", corpus, "--db", db, embedder="hash")[1]["chunks_embedded"]))
+        fresh = Path(scratch, "fresh")
+        command("ingest", corpus, "--db", fresh, embedder="hash")
+        # A store keeps two generations; so does the fresh one it is compared with.
+        write(corpus / "extra.md", note(options.files, 0))
+        command("ingest", corpus, "--db", fresh, embedder="hash")
+        command("ingest", corpus, "--db", db, embedder="hash")
+        head("churn", "value")
+        row("files, rounds", f"{options.files}, {options.rounds}")
+        row("embedded in all rounds", embedded)
+        row("store after the rounds, KiB", size(db) // 1024)
+        row("fresh store with two generations, KiB", size(fresh) // 1024)
+        row("ratio", f"{size(db) / size(fresh):.2f}")
+
+
+def note(number: int, variant: int) -> str:
+    chance = random.Random(number * 2 + variant)
+    sections = [
+        f"## Part {part}\n\n" + " ".join(f"word{chance.randrange(4000)}" for _ in range(60)) for part in range(4)
+    ]
+    return f"# Note {number}\n\n" + "\n\n".join(sections) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def size(folder: Path) -> int:
+    """Bytes on disk; a file with several names counts once."""
+    seen = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            seen[status.st_dev, status.st_ino] = status.st_size
+    return sum(seen.values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("ingest", "search", "start", "churn"))
+    parser.add_argument("--corpus", type=Path, help="folder of markdown")
+    parser.add_argument("--many", type=Path, help="a large folder, for the cost of an unchanged run")
+    parser.add_argument("--db", type=Path, help="store to search (default: made for the run)")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--generated", type=int, default=20_000, help="files of the made tree")
+    parser.add_argument("--files", type=int, default=200, help="files of the churn corpus")
+    parser.add_argument("--rounds", type=int, default=50)
+    options = parser.parse_args()
+    if options.what != "churn" and options.corpus is None:
+        parser.error("--corpus is needed")
+    print(
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors\n"
+    )
+    {"ingest": bench_ingest, "search": bench_search, "start": bench_start, "churn": bench_churn}[options.what](options)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    print(f"\nlargest child process: {peak} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
