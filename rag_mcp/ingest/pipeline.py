@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
+<<<<<<< HEAD
 from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty
+=======
+from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty, StoreError
+from rag_mcp.ingest.build import BuildJob, build_generation
+>>>>>>> 8e61071a3e953e40bca7131fa1882798338ac827
 from rag_mcp.ingest.corpus import (
     CorpusFile,
     CorpusListing,
@@ -30,7 +36,8 @@ from rag_mcp.ingest.snapshots import group_series
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
 from rag_mcp.models import IngestSummary, Skipped, SourceClass
 from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
-from rag_mcp.stores.generations import Generation, GenerationStore, resolve_store
+from rag_mcp.stores.files import writing
+from rag_mcp.stores.generations import KEPT_GENERATIONS, Generation, GenerationStore, resolve_store
 from rag_mcp.stores.lastrun import write_last_run
 from rag_mcp.stores.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
 
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from rag_mcp.stores.cache import EmbeddingCache
 
 __all__ = ["run_ingest"]
+
+_log = logging.getLogger(__name__)
 
 _EMBED_SLICE = 256
 _LOOKUP_SLICE = 4_096
@@ -442,10 +451,23 @@ class _Run:
         return len(missing)
 
     def _collect(self) -> None:
-        self.store.collect(keep=1 if self.options.clean else 2)
-        self.on_step(Step.COLLECTED)
-        if self.published:
-            self._trim_cache()
+        """Tidy up. What was published stays so when this fails; the next run does it again."""
+        try:
+            with writing(self.store.root):
+                if not self.published and self.store.pointer_problem() is not None:
+                    self._point_anew()
+                self.store.sweep()
+                self.store.collect(keep=1 if self.options.clean else KEPT_GENERATIONS)
+            self.on_step(Step.COLLECTED)
+            if self.published:
+                self._trim_cache()
+        except StoreError as error:
+            _log.warning("left for the next run: %s", error)
+
+    def _point_anew(self) -> None:
+        live = self.store.current()
+        if live is not None:
+            self.store.point_to(live)
 
     def _trim_cache(self) -> None:
         """Drop cached vectors that no kept generation uses, once there are many: a reverted edit or another branch
@@ -475,7 +497,10 @@ class _Run:
         if self.options.dry_run or (settled and len(present) == len(self.stats.entries) and not models_changed):
             return
         cache = StatCache(str(self.root), self.started_ns, present, self.stats.models)
-        write_stat_cache(self.store.root / "stat-cache.json", cache)
+        try:
+            write_stat_cache(self.store.root / "stat-cache.json", cache)
+        except OSError as error:
+            _log.warning("the next run has to read all files again: %s", error.strerror)
 
     def _summary(
         self,

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from support import Library, run_cli
 
 TOPICS = ("anchors", "bellows", "candles", "dredgers", "eels", "ferries", "gaskets", "herrings", "icebergs", "jetties")

@@ -321,6 +321,14 @@ def test_more_rows_than_the_stores_take_at_once(library):
     assert {chunk["source"] for chunk in library.dump().values()} == {"small.md"}
 
 
+def test_passages_that_differ_by_a_number_only_are_no_damage(library):
+    """HNSW leaves some of such vectors without a way to them, in any order and with any thread count."""
+    sections = "".join(f"## Part {number}\n\nLong part {number}.\n\n" for number in range(400))
+    library.write({"big.md": f"# Big\n\n{sections}"})
+    assert library.ingest().published
+    assert library.ingest(full=True).published
+
+
 def test_steps_come_in_their_order(library):
     library.write({"a.md": TREES})
     seen = []
