@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
-<<<<<<< HEAD
-from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty
-=======
 from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty, StoreError
-from rag_mcp.ingest.build import BuildJob, build_generation
->>>>>>> 8e61071a3e953e40bca7131fa1882798338ac827
 from rag_mcp.ingest.corpus import (
     CorpusFile,
     CorpusListing,
