@@ -22,6 +22,8 @@ MAX_JOINED = 3
 # Share of common words above which two passages say the same thing.
 NEAR_DUPLICATE = 0.9
 _COMPARED = 40
+_WORD = re.compile(r"\w+")
+_FIGURE = re.compile(r"\w*\d\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class _Print:
 
     @classmethod
     def of(cls, text: str) -> _Print:
-        words = re.findall(r"\w+", text.casefold())
-        figures = tuple(sorted(word for word in words if any(map(str.isdigit, word))))
-        return cls(" ".join(text.split()), frozenset(words), figures)
+        folded = text.casefold()
+        figures = tuple(sorted(_FIGURE.findall(folded)))
+        return cls(" ".join(text.split()), frozenset(_WORD.findall(folded)), figures)
 
 
 def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:

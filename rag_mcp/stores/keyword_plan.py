@@ -268,18 +268,31 @@ class Planner:
         return idf(self._documents, max(map(self._frequency, variants), default=0))
 
 
-def share(units: Sequence[Unit], met: Collection[str]) -> float:
+class Shares:
     """IDF-weighted share of what was asked for. An identifier not met whole counts at most half, by its parts."""
-    asked = got = 0.0
-    idfs = {unit.label: unit.idf for unit in units}
-    for unit in units:
-        if not unit.asked:
-            continue
-        asked += unit.idf
-        total = sum(idfs.get(part, 0.0) for part in unit.parts)
-        if unit.label in met:
-            got += unit.idf * unit.credit
-        elif total:
-            found = sum(idfs.get(part, 0.0) for part in unit.parts if part in met)
-            got += _PARTS_CREDIT * unit.idf * found / total
-    return min(1.0, got / asked) if asked else 0.0
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        idfs = {unit.label: unit.idf for unit in units}
+        self._wanted = [
+            (unit.label, unit.idf, unit.credit, [(part, idfs.get(part, 0.0)) for part in unit.parts])
+            for unit in units
+            if unit.asked
+        ]
+        self._asked = sum(weight for _, weight, _, _ in self._wanted)
+
+    def of(self, met: Collection[str]) -> float:
+        """Share (0..1) for a chunk that meets the units with these labels."""
+        got = 0.0
+        for label, weight, credit, parts in self._wanted:
+            if label in met:
+                got += weight * credit
+            elif parts:
+                total = sum(idf for _, idf in parts)
+                found = sum(idf for part, idf in parts if part in met)
+                got += _PARTS_CREDIT * weight * found / total if total else 0.0
+        return min(1.0, got / self._asked) if self._asked else 0.0
+
+
+def share(units: Sequence[Unit], met: Collection[str]) -> float:
+    """``Shares(units).of(met)``, for a single chunk."""
+    return Shares(units).of(met)

@@ -27,7 +27,7 @@ from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, ind
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
 from rag_mcp.stores.files import disk_is_full, is_writable, private_copy, remove_tree
 from rag_mcp.stores.formats import INDEX_FORMATS
-from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Unit, idf, share
+from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Shares, Unit, idf
 
 __all__ = ["SCHEMA_VERSION", "TantivyReader", "TantivyWriter", "clone_index"]
 
@@ -36,6 +36,7 @@ SCHEMA_VERSION = INDEX_FORMATS["keywords"]
 
 _MAX_TIES = 4_096
 _MASK_BITS = 22
+_KEPT_CHUNKS = 2_048
 _CACHED_PLANS = 32
 
 _HEAP_BYTES = 96_000_000
@@ -398,6 +399,7 @@ class _ClassIndex:
         self.documents = sum(_segments(folder))
         self.live = self.searcher.num_docs
         self.languages: dict[str, int] = dict(self.searcher.terms_with_prefix("language", ""))
+        self._chunks: dict[str, Chunk] = {}
         self._ids: dict[tuple[int, int], str] = {}
         self._frequencies: dict[tuple[str, str], int] = {}
 
@@ -501,9 +503,17 @@ class _ClassIndex:
         return {term for term, _ in self.searcher.terms_with_prefix("id", "", everything)}
 
     def chunks(self, ids: Collection[str]) -> Iterator[Chunk]:
-        query = self.constant(self.one_of("id", ids), 1.0)
-        for _, address in self.searcher.search(query, max(1, len(ids)), False).hits:
-            yield _load(self.searcher.doc(address)["payload"][0])
+        """The chunks with these ids; what comes up in one answer tends to come up in the next, so some are kept."""
+        missing = [key for key in ids if key not in self._chunks]
+        found = {key: self._chunks[key] for key in ids if key in self._chunks}
+        query = self.constant(self.one_of("id", missing), 1.0)
+        for _, address in self.searcher.search(query, len(missing), False).hits if missing else ():
+            chunk = _load(self.searcher.doc(address)["payload"][0])
+            found[chunk.id] = chunk
+        if len(self._chunks) + len(found) > _KEPT_CHUNKS:
+            self._chunks = {}
+        self._chunks.update(found)
+        yield from found.values()
 
 
 def _rounded(score: float) -> float:
@@ -670,14 +680,15 @@ def _evidence(plan: Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str,
         exacts += [index.phrase("body", phrase) for phrase in phrases]
     probes = [_match_query(unit, index, field) for field in ("body", "lead") for unit in units] + exacts
     met = _matches(index, probes, ids)
+    shares = Shares(units)
     found = {}
     for key in ids:
         body = {units[number].label for number in met[key] if number < len(units)}
         lead = {units[number - len(units)].label for number in met[key] if len(units) <= number < 2 * len(units)}
         found[key] = KeywordEvidence(
             bm25=_rounded(scores.get(key, 0.0)),
-            term_share=share(units, body),
-            title_share=share(units, lead),
+            term_share=shares.of(body),
+            title_share=shares.of(lead),
             exact=any(number >= 2 * len(units) for number in met[key]),
             matched=tuple(unit.label for unit in units if unit.label in body),
         )
