@@ -39,7 +39,9 @@ class FaultProcess:
             encoding="utf-8",
         )
 
-    def ingest(self, corpus: Path, db: Path, log: Path, *, kill: str | None = None, at: int = 1, **options: object) -> int:
+    def ingest(
+        self, corpus: Path, db: Path, log: Path, *, kill: str | None = None, at: int = 1, **options: object
+    ) -> int:
         """Exit status: 0 done, -9 killed."""
         assert self._process.stdin and self._process.stdout
         order = {"corpus": str(corpus), "db": str(db), "log": str(log), "kill": kill, "at": at, "options": options}

@@ -561,9 +561,13 @@ class TantivyReader:
     """Answers from the class indexes as they were when first asked; any number of threads may share it.
 
     A folder that can't be written is copied to ``scratch`` first: Tantivy takes a lock file to open an index.
+    Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
     """
 
-    def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
+    ) -> None:
+        self._broken = frozenset(broken)
         _check_format(folder)
         self._copy = private_copy(folder, scratch) if folder.is_dir() and not is_writable(folder) else None
         self._folder = self._copy or folder
@@ -654,6 +658,8 @@ class TantivyReader:
 
     def _class(self, source_class: SourceClass) -> _ClassIndex | None:
         with self._lock:
+            if source_class in self._broken:
+                raise _damaged(self._folder / source_class, ValueError("its files have changed on disk"))
             if source_class not in self._indexes:
                 folder = self._folder / source_class
                 with _translated(folder):
