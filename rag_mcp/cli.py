@@ -379,23 +379,17 @@ def status(
 def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
     """Check every byte, id, record and vector of the live generation; exit 1 when something differs."""
     from rag_mcp.stores.generations import GenerationStore, resolve_store
-    from rag_mcp.stores.verify import verify_deep
+    from rag_mcp.stores.verify import verify_store
 
     config = _config(db_path=db, corpus_root=corpus, collection=collection)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
-    generation = store.open()
-    try:
-        problems = verify_deep(generation, scratch=config.scratch_dir)
-    finally:
-        generation.close()
+    number, problems = verify_store(store, scratch=config.scratch_dir)
     if as_json:
-        typer.echo(
-            json.dumps({"ok": not problems, "generation": generation.number, "problems": problems}, ensure_ascii=False)
-        )
+        typer.echo(json.dumps({"ok": not problems, "generation": number, "problems": problems}, ensure_ascii=False))
     else:
         for problem in problems:
             typer.echo(problem)
-        typer.echo(f"generation {generation.number}: {'clean' if not problems else f'{len(problems)} problems'}")
+        typer.echo(f"generation {number}: {'clean' if not problems else f'{len(problems)} problems'}")
     if problems:
         raise typer.Exit(FAILED)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreDamaged, StoreEmpty
@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["KnowledgeBase"]
 
 _log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
 
 # How long a search waits for a model or vector index that is still loading before it answers by keywords alone.
 VECTOR_WAIT_S = 5.0
 _WATCH_S = 1.0
+_UNKNOWN = (-1,)
 _RETRY_S = 5.0
 
 
@@ -146,8 +148,7 @@ class KnowledgeBase:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
             return _no_context(request, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
         try:
-            with self._lease() as opened:
-                return self._answer(request, opened, policy, profile)
+            return self._read(lambda opened: self._answer(request, opened, policy, profile))
         except StoreEmpty:
             return _no_context(request, Reason.EMPTY_STORE, Coverage(queried=access.classes))
 
@@ -201,6 +202,23 @@ class KnowledgeBase:
             self._store = GenerationStore(resolve_store(self._config.store_path, self._config.collection))
         return self._store
 
+    def _read(self, work: Callable[[OpenGeneration], _Answer]) -> _Answer:
+        """Run ``work`` on the live generation; when that proves damaged, once more on the best one there is."""
+        with self._lease() as opened:
+            try:
+                return work(opened)
+            except StoreDamaged as error:
+                _log.error("generation %s failed: %s", opened.number, error)
+                self._doubt(opened)
+        with self._lease() as opened:
+            return work(opened)
+
+    def _doubt(self, opened: OpenGeneration) -> None:
+        """Have the next look at the store examine ``opened`` again, but not for every question."""
+        with self._swap:
+            if self._open is opened and time.monotonic() - self._tried[1] > _RETRY_S:
+                self._marker = _UNKNOWN
+
     @contextlib.contextmanager
     def _lease(self) -> Iterator[OpenGeneration]:
         for _ in range(10):
@@ -233,7 +251,7 @@ class KnowledgeBase:
             return self._open
         if self._open is not None and marker is None:
             # The pointer is gone (a folder moved away, perhaps for a moment): what is open is still whole.
-            self._fallback_reason = "the store's pointer is missing; answering from the generation last opened"
+            self._fallback_reason = "The store's pointer is missing; answering from the generation last opened."
             self._marker, self._tried = marker, (marker, time.monotonic())
             return self._open
         self._tried = (marker, time.monotonic())
@@ -245,29 +263,36 @@ class KnowledgeBase:
         return opened
 
     def _open_best(self) -> tuple[OpenGeneration, str | None]:
-        """The live generation, else the newest one that is whole, with the reason."""
+        """The live generation, else the newest one that is whole, else what is left of the live one; with the reason."""
         live = self._generations.current()
         if live is None:
             raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+        reason = self._generations.pointer_problem()
         older = [number for number in reversed(self._generations.numbers()) if number != live]
-        first: StoreDamaged | None = None
+        failed: StoreDamaged | None = None
         for number in [live, *older]:
-            if self._open is not None and self._open.number == number and first is not None:
-                return self._open, f"{first}; answering from generation {number}"
+            if self._open is not None and self._open.number == number and failed is not None:
+                return self._open, _fallback(reason or str(failed), number)
             try:
                 opened = self._open_generation(number)
-                return opened, None if first is None else f"{first}; answering from generation {number}"
             except StoreDamaged as error:
                 _log.error("generation %s can't be opened: %s", number, error)
-                first = first or error
-        raise first or StoreDamaged("No generation of this store can be opened. Run: rag-mcp doctor --fix")
+                failed = failed or error
+            else:
+                reason = reason or (str(failed) if failed is not None else None)
+                return opened, reason and _fallback(reason, number)
+        assert failed is not None
+        try:
+            return self._open_generation(live, partial=True), f"{failed} Run: rag-mcp doctor --fix"
+        except StoreDamaged:
+            raise failed from None
 
-    def _open_generation(self, number: int) -> OpenGeneration:
+    def _open_generation(self, number: int, *, partial: bool = False) -> OpenGeneration:
         from rag_mcp.search.opened import OpenGeneration
 
         generation = self._generations.open(number)
         try:
-            opened = OpenGeneration(generation, scratch=self._config.scratch_dir)
+            opened = OpenGeneration(generation, scratch=self._config.scratch_dir, partial=partial)
         except BaseException:
             generation.close()
             raise
@@ -319,8 +344,7 @@ class KnowledgeBase:
 
         with self._timed("get_document"):
             policy, profile = self._access()
-            with self._lease() as opened:
-                return read_document(request, opened, policy, profile)
+            return self._read(lambda opened: read_document(request, opened, policy, profile))
 
     def list_documents(self, request: ListRequest) -> DocumentPage:
         """One page of visible documents in path order."""
@@ -331,8 +355,7 @@ class KnowledgeBase:
             if request.source_class is not None and request.source_class not in profile.classes:
                 return DocumentPage((), None, None)
             try:
-                with self._lease() as opened:
-                    return page_documents(request, opened, policy, profile)
+                return self._read(lambda opened: page_documents(request, opened, policy, profile))
             except StoreEmpty:
                 return DocumentPage((), None, None)
 
@@ -343,8 +366,7 @@ class KnowledgeBase:
         with self._timed("list_knowledge_sources"):
             policy, profile = self._access()
             try:
-                with self._lease() as opened:
-                    return inventory(opened, policy, profile)
+                return self._read(lambda opened: inventory(opened, policy, profile))
             except StoreEmpty:
                 return inventory(None, policy, profile)
 
@@ -386,6 +408,10 @@ class KnowledgeBase:
             status = "OK"
         finally:
             self._telemetry.record(tool, status=status, elapsed_ms=(time.perf_counter() - started) * 1000)
+
+
+def _fallback(reason: str, number: int) -> str:
+    return f"{reason} Answering from generation {number}."
 
 
 def _no_context(request: SearchRequest, reason: Reason, coverage: Coverage) -> SearchResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
 from rag_mcp.search.calibrated import write_calibration
 from rag_mcp.search.relevance import Calibration
+from rag_mcp.stores.cache import check_cache
 from rag_mcp.stores.files import is_writable
 from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
 
@@ -68,37 +70,60 @@ def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provena
 
 
 def repair(config: Config) -> list[str]:
-    """Rebuild a damaged live generation from corpus and embedding cache, sweep leftovers; say what was done.
+    """Put right what ``rag-mcp verify`` finds, and sweep leftovers; say what was done.
 
-    Texts whose vectors are cached are not embedded again.
+    The embedding cache is filled again from the live vector index, and a damaged generation built anew from corpus
+    and cache: only texts whose vectors are in neither are embedded again.
     """
     from rag_mcp.ingest.pipeline import run_ingest
-    from rag_mcp.stores.verify import verify_deep
+    from rag_mcp.stores.verify import verify_store
 
     store = _store(config)
-    done: list[str] = []
     try:
-        generation = store.open()
+        number, problems = verify_store(store, scratch=config.scratch_dir)
     except StoreEmpty:
         return ["nothing to repair: the store is empty"]
-    except StoreDamaged as error:
-        problems = [str(error)]
-    else:
-        try:
-            problems = verify_deep(generation, scratch=config.scratch_dir)
-        finally:
-            generation.close()
     with store.writer_lock():
         leftovers = [entry for entry in store.folder.iterdir() if entry.name.startswith((".building-", ".trash-"))]
         store.sweep()
-        done.extend(f"removed leftover {entry.name}" for entry in leftovers)
-    if problems:
+        done = [f"removed leftover {entry.name}" for entry in leftovers]
         done.extend(f"found: {problem}" for problem in problems)
+        if check_cache(store.cache_path) is not None:
+            done.append(f"took {_refill_cache(store, number)} vectors of generation {number} into the embedding cache")
+        _, left = verify_store(store, scratch=config.scratch_dir)
+        if left == [store.pointer_problem()] and store.generation_of_pointer() is None:
+            store.point_to(number)
+            left = []
+            done.append(f"pointed CURRENT to generation {number} again")
+    if left:
         summary = run_ingest(config, IngestOptions(full=True))
         done.append(f"built generation {summary.generation} anew, {summary.chunks_embedded} passages embedded")
-    else:
-        done.append("the live generation is whole")
-    return done
+    return done if problems else [*done, "the live generation is whole"]
+
+
+def _refill_cache(store: GenerationStore, number: int) -> int:
+    """Vectors taken over; none when the vector index or the manifest can't be trusted."""
+    from rag_mcp.stores.cache import EmbeddingCache
+    from rag_mcp.stores.manifest import read_manifest
+    from rag_mcp.stores.vectors import ChromaReader, check_database
+    from rag_mcp.stores.verify import changed_files
+
+    taken = 0
+    try:
+        with closing(store.open(number)) as generation:
+            if changed_files(generation.folder, generation.info, below=("chroma/", "manifest.json")):
+                return 0
+            check_database(generation.chroma_path)
+            manifest = read_manifest(generation.manifest_path)
+            cache = EmbeddingCache(store.cache_path, str(generation.info.identity["embedder"]))
+            with closing(cache), closing(ChromaReader(generation.chroma_path)) as vectors:
+                for source_class, keys in manifest.keyed().items():
+                    ids, rows = vectors.vectors(source_class, keys)
+                    cache.put([keys[i] for i in ids], rows)
+                    taken += len(ids)
+    except StoreDamaged:
+        return taken
+    return taken
 
 
 def examine(config: Config) -> list[Finding]:
@@ -157,11 +182,12 @@ def _check_store(config: Config) -> Iterator[Finding]:
         yield Finding("store", False, f"{store.root} holds nothing yet. Run: rag-mcp ingest CORPUS --db DB")
         return
     info = store.info(live)
-    damaged = changed_files(store.path(live), info)
+    problems = [f"{name} has changed on disk" for name in changed_files(store.path(live), info)]
+    problems += [problem for problem in (store.pointer_problem(), check_cache(store.cache_path)) if problem]
     detail = f"generation {live} of {info.created_at}, {sum(info.counts.values())} passages of {info.files} files"
-    if damaged:
-        detail = f"{detail}; changed on disk: {', '.join(damaged)}. Run: rag-mcp doctor --fix"
-    yield Finding("store", not damaged, detail)
+    if problems:
+        detail = f"{detail}; {'; '.join(problems)}. Run: rag-mcp doctor --fix"
+    yield Finding("store", not problems, detail)
     built, mine = info.identity.get("embedder"), embedder_identity(config).fingerprint
     detail = "the store's" if built == mine else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
     yield Finding("embedder", built == mine, f"{config.embedder}: {detail}")

@@ -79,12 +79,15 @@ def run_ingest(
     with store.writer_lock():
         step = on_step or _no_step
         step(Step.LOCKED)
+        run = _Run(config, options, root, policy, store, progress or _silent, step)
         try:
-            summary = _Run(config, options, root, policy, store, progress or _silent, step).execute()
+            summary = run.execute()
         except StoreDamaged as error:
             # The live generation can't be built upon; corpus and cached vectors can. A second failure is final.
             anew = replace(options, full=True)
-            summary = _Run(config, anew, root, policy, store, progress or _silent, step, damage=str(error)).execute()
+            again = _Run(config, anew, root, policy, store, progress or _silent, step, damage=str(error))
+            again.embedded_count = run.embedded_count
+            summary = again.execute()
         if not options.dry_run:
             write_last_run(store.root, _now(), summary.skipped)
         return summary
@@ -178,6 +181,9 @@ class _Run:
             self.rebuilt_because = str(error)
             return None
         stack.callback(live.close)
+        resized = live.resized()
+        if resized and self.damage is None:
+            raise StoreDamaged(f"Generation {live.number} is damaged: {', '.join(resized)}")
         return live
 
     def _old_manifest(self, live: Generation | None) -> Manifest | None:
@@ -404,9 +410,9 @@ class _Run:
         from rag_mcp.ingest.build import BuildJob, build_generation
         from rag_mcp.stores.cache import EmbeddingCache
 
-        cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
+        cache = EmbeddingCache(self.store.cache_path, self.identity.fingerprint)
         try:
-            self.embedded_count = self._embed(records, delta, cache)
+            self.embedded_count += self._embed(records, delta, cache)
             self.on_step(Step.EMBEDDED)
             number = build_generation(
                 BuildJob(
@@ -476,7 +482,7 @@ class _Run:
             except StoreDamaged:
                 return  # what it uses is unknown: keep everything
             keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())
-        cache = EmbeddingCache(self.store.root / "embeddings.sqlite", self.identity.fingerprint)
+        cache = EmbeddingCache(self.store.cache_path, self.identity.fingerprint)
         try:
             used = keep.pop(self.identity.fingerprint, set())
             if self.options.clean or cache.count() > len(used) * _CACHE_RATIO + _CACHE_SLACK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged, StoreError
+from rag_mcp.models import SourceClass
 from rag_mcp.search.pipeline import Planes
 from rag_mcp.stores.generations import Generation
 from rag_mcp.stores.keywords import TantivyReader
@@ -21,14 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenGeneration"]
 
+_log = logging.getLogger(__name__)
+
 
 class OpenGeneration:
     """Keyword index at once, vector index as soon as it is loaded; both belong to this one generation.
 
-    Raises StoreDamaged when files are missing or have another size (a shorter mapped file would kill the process).
+    Raises StoreDamaged when keyword files or the manifest are not byte by byte what was published: a shorter mapped
+    file would kill the process, another one might answer. With ``partial``, keyword damage costs only its classes.
     """
 
-    def __init__(self, generation: Generation, *, scratch: Path | None) -> None:
+    def __init__(self, generation: Generation, *, scratch: Path | None, partial: bool = False) -> None:
         self.generation = generation
         self._scratch = scratch
         self._lock = threading.Lock()
@@ -38,8 +43,8 @@ class OpenGeneration:
         self._vectors: ChromaReader | None = None
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
-        _check_sizes(generation)
-        self.keywords = TantivyReader(generation.keywords_path, scratch=scratch)
+        broken = _broken_classes(generation, partial=partial)
+        self.keywords = TantivyReader(generation.keywords_path, scratch=scratch, broken=broken)
 
     @property
     def number(self) -> int:
@@ -83,7 +88,11 @@ class OpenGeneration:
         if damaged:
             raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
         check_database(self.generation.chroma_path)
-        return ChromaReader(self.generation.chroma_path, scratch=self._scratch)
+        reader = ChromaReader(self.generation.chroma_path, scratch=self._scratch)
+        if reader.counts() != dict(self.generation.info.counts):
+            reader.close()
+            raise StoreDamaged("The vector index has lost or gained rows. Run: rag-mcp doctor --fix")
+        return reader
 
     def vectors_ready(self) -> bool:
         return self._vectors_done.is_set()
@@ -144,12 +153,18 @@ class OpenGeneration:
             self.generation.close()
 
 
-def _check_sizes(generation: Generation) -> None:
-    for name, value in generation.info.checksums.items():
-        try:
-            size = (generation.folder / name).stat().st_size
-        except OSError:
-            size = -1
-        # A vector file is judged later, by its bytes, and only costs the vector branch.
-        if size != value[0] and not name.startswith("chroma/"):
-            raise StoreDamaged(f"Generation {generation.number} is damaged: {name} has changed on disk.")
+def _broken_classes(generation: Generation, *, partial: bool) -> set[SourceClass]:
+    """Classes whose keyword index is not what was published; any other damage, or without ``partial``, raises."""
+    from rag_mcp.stores.verify import changed_files
+
+    damaged = changed_files(generation.folder, generation.info, below=("keywords/", "manifest.json"))
+    for name in damaged:
+        _log.error("generation %s: %s has changed on disk", generation.number, name)
+    classes = {member.value: member for member in SourceClass}
+    found = [classes.get(name.split("/")[1]) if name.startswith("keywords/") else None for name in damaged]
+    broken = {member for member in found if member is not None}
+    if damaged and (not partial or None in found):
+        # The class is not named: whoever asks may not be allowed to know that it exists.
+        what = "its keyword index" if broken else "its manifest or a description"
+        raise StoreDamaged(f"Generation {generation.number} is damaged: {what} has changed on disk.")
+    return broken

@@ -129,7 +129,8 @@ class _Search:
         """What the branches found, scored; empty, with ``both_failed`` set, when neither could answer."""
         keyword_ids = self._keyword_branch()
         vector_hits = self._vector_branch()
-        self.both_failed = vector_hits is None and keyword_ids is None
+        # Texts live in the keyword index: without it the vector index alone has nothing to show.
+        self.both_failed = (vector_hits is None and keyword_ids is None) or (bool(self.failed) and not self.classes)
         return [] if self.both_failed else self._candidates(keyword_ids, vector_hits)
 
     def run(self) -> SearchResponse:
@@ -138,7 +139,7 @@ class _Search:
         if self.both_failed:
             return self._empty(Reason.PLANE_FAILED, coverage)
         if not candidates:
-            return self._empty(Reason.NO_RESULTS, coverage)
+            return self._empty(Reason.PLANE_FAILED if self.failed else Reason.NO_RESULTS, coverage)
         ordered = order_candidates(candidates, day=self._day_asked())
         if self.request.confidence is Gate.STRICT:
             ordered = [candidate for candidate in ordered if candidate.level is not Level.LOW]
@@ -196,30 +197,31 @@ class _Search:
     # --- branches ----------------------------------------------------------------------------------------------------
 
     def _keyword_branch(self) -> list[str] | None:
-        """Ids best first; None when the branch failed in every class."""
+        """Ids best first; None when the branch failed in every class, or was not asked for."""
+        keywords, narrow = self.planes.keywords, self.narrow
         if self.request.mode is Mode.VECTOR:
+            self._leave_broken(lambda source_class: keywords.fetch([source_class], ("",)))
             return None
         try:
-            hits = self.planes.keywords.search(self.request.query, self.classes, DEPTH, narrow=self.narrow)
-            return [hit.id for hit in hits]
+            hits = keywords.search(self.request.query, self.classes, DEPTH, narrow=narrow)
         except StoreError:
-            return self._keyword_branch_by_class()
+            self._leave_broken(lambda one: keywords.search(self.request.query, [one], 1, narrow=narrow))
+            if not self.classes:
+                return None
+            hits = keywords.search(self.request.query, self.classes, DEPTH, narrow=narrow)
+        return [hit.id for hit in hits]
 
-    def _keyword_branch_by_class(self) -> list[str] | None:
-        """Search without the classes whose index is broken; texts live there, so their vectors can't help either."""
+    def _leave_broken(self, probe: Callable[[SourceClass], object]) -> None:
+        """Go on without the classes whose keyword index is broken: texts live there, so vectors can't help either."""
         healthy = []
         for source_class in self.classes:
             try:
-                self.planes.keywords.search(self.request.query, [source_class], 1, narrow=self.narrow)
+                probe(source_class)
                 healthy.append(source_class)
             except StoreError as error:
                 self.failed.append(source_class)
                 self.failures.append(str(error))
         self.classes = tuple(healthy)
-        if not healthy:
-            return None
-        hits = self.planes.keywords.search(self.request.query, healthy, DEPTH, narrow=self.narrow)
-        return [hit.id for hit in hits]
 
     def _vector_branch(self) -> list[VectorHit] | None:
         """Hits best first; None when the branch failed or was not asked for."""

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +20,7 @@ from rag_mcp.errors import StoreError, StoreLocked, StoreReadOnly
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["EmbeddingCache"]
+__all__ = ["EmbeddingCache", "check_cache"]
 
 _Answer = TypeVar("_Answer")
 
@@ -226,6 +227,22 @@ class EmbeddingCache:
         return zlib.crc32(blob, zlib.crc32(f"{self._fingerprint}\0{key}\0".encode("utf-8", "replace")))
 
 
+def check_cache(path: Path) -> str | None:
+    """What is wrong with the file, in words, without changing it; None when it is whole or just being written to."""
+    if not path.exists():
+        return f"{path.name}: missing; a rebuild would have to embed every text again"
+    try:
+        if _header(path) != _HEADER:
+            raise _Damaged("no SQLite database")
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = _lenient_text
+            _check_marks(database)
+            verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except (_Damaged, sqlite3.Error) as error:
+        return None if _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else f"{path.name}: {error}"
+    return None if verdict == "ok" else f"{path.name}: damaged ({verdict})"
+
+
 def _connected(path: Path) -> sqlite3.Connection:
     """Open, make the tables of a new file, and check that an old one is ours. Raises _Damaged or sqlite3.Error."""
     if _header(path) not in (b"", _HEADER):
@@ -237,14 +254,18 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA temp_store = MEMORY")
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             database.executescript(_SCHEMA)
-        marks = tuple(database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        if marks != (_APPLICATION_ID, _SCHEMA_VERSION):
-            raise _Damaged(f"application_id and user_version are {marks}")
-        database.execute("SELECT 1 FROM vectors, spaces LIMIT 1").fetchone()
+        _check_marks(database)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _check_marks(database: sqlite3.Connection) -> None:
+    marks = tuple(database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if marks != (_APPLICATION_ID, _SCHEMA_VERSION):
+        raise _Damaged(f"application_id and user_version are {marks}")
+    database.execute("SELECT 1 FROM vectors, spaces LIMIT 1").fetchone()
 
 
 def _header(path: Path) -> bytes:

@@ -18,6 +18,7 @@ from rag_mcp.errors import StoreError, StoreReadOnly
 __all__ = [
     "digest_tree",
     "disk_is_full",
+    "file_digest",
     "fsync_folder",
     "fsync_tree",
     "is_passing",
@@ -111,15 +112,18 @@ def fsync_tree(folder: Path) -> None:
 
 def digest_tree(folder: Path, *, leave_out: frozenset[str] = frozenset()) -> dict[str, list[object]]:
     """{relative posix path: [size in bytes, BLAKE2b-128 hex]} of every file whose name is not in ``leave_out``."""
-    return {relative: [size, digest] for relative, size, digest in _digests(folder, leave_out)}
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.name not in leave_out and not is_passing(path.name) and path.is_file()
+    }
 
 
-def _digests(folder: Path, leave_out: frozenset[str]) -> Iterator[tuple[str, int, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.name not in leave_out and not is_passing(path.name) and path.is_file():
-            with open(path, "rb") as stream:
-                digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
-            yield path.relative_to(folder).as_posix(), path.stat().st_size, digest.hexdigest()
+def file_digest(path: Path) -> list[object]:
+    """[size in bytes, BLAKE2b-128 hex]. Raises OSError."""
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+        return [stream.tell(), digest.hexdigest()]
 
 
 def remove_tree(folder: Path) -> bool:

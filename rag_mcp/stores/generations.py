@@ -93,6 +93,11 @@ class Generation:
     def keywords_path(self) -> Path:
         return self.folder / "keywords"
 
+    def resized(self) -> list[str]:
+        """Names of files that are missing or have another size: a check that costs next to nothing."""
+        found = [name for name, value in self.info.checksums.items() if _size(self.folder / name) != value[0]]
+        return found if _size(self.chroma_path / "chroma.sqlite3") > 0 else [*found, "chroma/chroma.sqlite3"]
+
     def close(self) -> None:
         """Let the collector have it; safe to call twice."""
         if self._pin is not None:
@@ -106,6 +111,7 @@ class GenerationStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / "generations"
+        self.cache_path = root / "embeddings.sqlite"
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +135,7 @@ class GenerationStore:
 
     def current(self) -> int | None:
         """The live generation. A torn or missing CURRENT falls back to the newest complete generation."""
-        number = self._pointed()
+        number = self.generation_of_pointer()
         if number is not None and (self.path(number) / "generation.json").is_file():
             return number
         for number in reversed(self.numbers()):
@@ -141,14 +147,15 @@ class GenerationStore:
     def pointer_problem(self) -> str | None:
         """What is wrong with CURRENT, in words; None when it names a generation that is there, or nothing is."""
         live = self.current()
-        pointed = self._pointed()
+        pointed = self.generation_of_pointer()
         if live is None or live == pointed:
             return None
         if pointed is not None:
             return f"Generation {pointed} is damaged: generation.json is missing."
         return "The store's pointer CURRENT is missing or torn."
 
-    def _pointed(self) -> int | None:
+    def generation_of_pointer(self) -> int | None:
+        """The number CURRENT holds, whether that generation is there or not; None when it is missing or torn."""
         with contextlib.suppress(OSError, ValueError):
             return int((self.root / "CURRENT").read_text(encoding="ascii"))
         return None
@@ -256,7 +263,7 @@ class GenerationStore:
             fsync_folder(self.folder)
             self.point_to(number)
         except BaseException:
-            if self._pointed() != number:
+            if self.generation_of_pointer() != number:
                 os.rename(self.path(number), staging)
             raise
 
@@ -300,6 +307,14 @@ class GenerationStore:
                 return False
         remove_tree(trash)
         return True
+
+
+def _size(path: Path) -> int:
+    """In bytes; -1 when it can't be had."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _pin_shared(path: Path) -> int | None:

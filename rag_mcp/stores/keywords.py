@@ -504,8 +504,9 @@ class _ClassIndex:
 
     def chunks(self, ids: Collection[str]) -> Iterator[Chunk]:
         """The chunks with these ids; what comes up in one answer tends to come up in the next, so some are kept."""
-        missing = [key for key in ids if key not in self._chunks]
-        found = {key: self._chunks[key] for key in ids if key in self._chunks}
+        known = self._chunks  # another thread may put a new one in its place
+        missing = [key for key in ids if key not in known]
+        found = {key: known[key] for key in ids if key in known}
         query = self.constant(self.one_of("id", missing), 1.0)
         for _, address in self.searcher.search(query, len(missing), False).hits if missing else ():
             chunk = _load(self.searcher.doc(address)["payload"][0])
@@ -571,9 +572,13 @@ class TantivyReader:
     """Answers from the class indexes as they were when first asked; any number of threads may share it.
 
     A folder that can't be written is copied to ``scratch`` first: Tantivy takes a lock file to open an index.
+    Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
     """
 
-    def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
+    ) -> None:
+        self._broken = frozenset(broken)
         _check_format(folder)
         self._copy = private_copy(folder, scratch) if folder.is_dir() and not is_writable(folder) else None
         self._folder = self._copy or folder
@@ -664,6 +669,8 @@ class TantivyReader:
 
     def _class(self, source_class: SourceClass) -> _ClassIndex | None:
         with self._lock:
+            if source_class in self._broken:
+                raise _damaged(self._folder / source_class, ValueError("its files have changed on disk"))
             if source_class not in self._indexes:
                 folder = self._folder / source_class
                 with _translated(folder):

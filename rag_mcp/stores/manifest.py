@@ -90,6 +90,13 @@ class Manifest:
             found.setdefault(entry.source_class, {}).update((row[0], row[4]) for row in entry.rows if row[4])
         return found
 
+    def keyed(self) -> dict[SourceClass, dict[str, str]]:
+        """{class: {id: text key}} of the stored records."""
+        found: dict[SourceClass, dict[str, str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, {}).update((row[0], row[1]) for row in entry.rows if row[4])
+        return found
+
     def text_keys(self) -> set[str]:
         return {row[1] for entry in self.files.values() for row in entry.rows}
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_mcp.errors import StoreError
+from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError
 from rag_mcp.models import SourceClass
-from rag_mcp.stores.files import digest_tree
-from rag_mcp.stores.generations import Generation, GenerationInfo
+from rag_mcp.stores.cache import check_cache
+from rag_mcp.stores.files import digest_tree, file_digest
+from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
 from rag_mcp.stores.keywords import TantivyReader
 from rag_mcp.stores.manifest import Manifest, chunk_digest, read_manifest
 from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
@@ -17,7 +18,7 @@ from rag_mcp.stores.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_databa
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes"]
+__all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes", "verify_store"]
 
 _SAMPLES = 8
 _ROWS = 2_000
@@ -31,12 +32,18 @@ def checksums(folder: Path) -> dict[str, list[object]]:
     return {name: value for name, value in found.items() if is_settled(folder / name)}
 
 
-def changed_files(folder: Path, info: GenerationInfo, *, below: str = "") -> list[str]:
-    """Names of files whose bytes are not those that were published (missing ones included)."""
-    wanted = {name: value for name, value in info.checksums.items() if name.startswith(below)}
-    base = folder / below
-    found = {f"{below}{name}": value for name, value in digest_tree(base, leave_out=REWRITTEN_ON_OPEN).items()}
-    return sorted(name for name, value in wanted.items() if list(found.get(name, [])) != list(value))
+def changed_files(folder: Path, info: GenerationInfo, *, below: str | tuple[str, ...] = "") -> list[str]:
+    """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included."""
+    return sorted(
+        name for name, value in info.checksums.items() if name.startswith(below) and not _is(folder / name, value)
+    )
+
+
+def _is(path: Path, wanted: Sequence[object]) -> bool:
+    try:
+        return path.stat().st_size == wanted[0] and file_digest(path) == list(wanted)
+    except OSError:
+        return False
 
 
 def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
@@ -81,6 +88,25 @@ def _sample(
 def _finds(vectors: ChromaReader, source_class: SourceClass, row: Vectors) -> bool:
     hits = vectors.query(source_class, row, 1)
     return bool(hits) and hits[0].cosine >= _SELF_COSINE
+
+
+def verify_store(store: GenerationStore, *, scratch: Path | None = None) -> tuple[int, list[str]]:
+    """Number of the live generation, and everything wrong with it, the pointer and the embedding cache, in words.
+
+    Raises StoreEmpty when there is nothing to look at.
+    """
+    number = store.current()
+    if number is None:
+        raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+    problems = [problem for problem in (store.pointer_problem(), check_cache(store.cache_path)) if problem]
+    try:
+        generation = store.open(number)
+    except StoreDamaged as error:
+        return number, [*problems, str(error)]
+    try:
+        return number, [*problems, *verify_deep(generation, scratch=scratch)]
+    finally:
+        generation.close()
 
 
 def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[str]:
