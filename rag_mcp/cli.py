@@ -108,7 +108,9 @@ def ingest(
     embedder: _Embedder = None,
     collection: _Collection = None,
     policy: _Policy = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Path prefix to leave out; repeatable.")] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PREFIX", help="Path prefix to leave out; repeatable.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
     clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
     re_embed: Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")] = False,
@@ -121,10 +123,11 @@ def ingest(
         bool, typer.Option("--allow-shrink", help="Accept that nearly all files are gone.")
     ] = False,
     handoff_mirror_dir: Annotated[
-        list[str] | None, typer.Option(help="Folder whose handoff files have doc_class handoff; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="DIR", help="Folder whose handoff files have doc_class handoff; repeatable."),
     ] = None,
     handoff_mirror_basename: Annotated[
-        list[str] | None, typer.Option(help="File name that is a handoff there; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="File name that is a handoff there; repeatable.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
@@ -377,7 +380,7 @@ def status(
 
 @app.command()
 def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
-    """Check every byte, id, record and vector of the live generation; exit 1 when something differs."""
+    """Check every byte, id, record and vector of the live generation. Exits with 1 when something differs."""
     from rag_mcp.stores.generations import GenerationStore, resolve_store
     from rag_mcp.stores.verify import verify_store
 
@@ -418,7 +421,7 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild a damaged generation and sweep leftovers.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Look at everything that can be wrong here and say what to do; exit 1 when something is."""
+    """Look at everything that can be wrong here and say what to do. Exits with 1 when something is."""
     from rag_mcp.maintenance import examine, repair
 
     config = _config(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
@@ -442,7 +445,9 @@ def watch(
     embedder: _Embedder = None,
     collection: _Collection = None,
     policy: _Policy = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Path prefix to leave out; repeatable.")] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PREFIX", help="Path prefix to leave out; repeatable.")
+    ] = None,
     debounce: Annotated[float, typer.Option(help="Seconds of quiet before a run.")] = 2.0,
 ) -> None:
     """Ingest whenever the folder changes, until interrupted."""

@@ -1,0 +1,306 @@
+"""Writes the parts of the documents that the code already knows, so that they can't drift from it.
+
+    python3 scripts/generate_docs.py            write docs/CLI.md, docs/TOOLS.md and the marked tables
+    python3 scripts/generate_docs.py --check    write nothing; exit 1 and name what is out of date
+
+A marked table stands between ``<!-- generated:NAME -->`` and ``<!-- /generated:NAME -->``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from rag_mcp import contract, models  # noqa: E402 - after the path, so that a checkout works uninstalled
+from rag_mcp.config import ENVIRONMENT  # noqa: E402
+from rag_mcp.errors import RagMcpError  # noqa: E402
+from rag_mcp.policy import BUILT_IN_PROFILES  # noqa: E402
+
+HELP_COLUMNS = 100
+NOTICE = "<!-- Written by scripts/generate_docs.py; change the code it describes and run that script. -->\n"
+DEFAULT = re.compile(r"^(?P<text>.*?)\s*\((?:default: )(?P<value>[^)]*)\)$")
+WITH_TABLES = ("README.md",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; 0 done, 1 something was out of date under --check."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
+    options = parser.parse_args(argv)
+    stale = [name for name, text in outputs().items() if _read(ROOT / name) != text]
+    for name in stale:
+        print(f"{'out of date' if options.check else 'written'}: {name}")
+        if not options.check:
+            (ROOT / name).write_text(outputs()[name], encoding="utf-8", newline="\n")
+    return 1 if stale and options.check else 0
+
+
+def outputs() -> dict[str, str]:
+    """{path relative to the project: what the file should hold}."""
+    made = {"docs/CLI.md": command_line(), "docs/TOOLS.md": tools()}
+    for name in WITH_TABLES:
+        made[name] = with_tables(_read(ROOT / name))
+    return made
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table; a bar inside a cell is escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def with_tables(text: str) -> str:
+    """``text`` with every marked table made anew. Raises ValueError for a mark that nobody fills."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+        return f"<!-- generated:{name} -->\n{TABLES[name]()}<!-- /generated:{name} -->"
+
+    return re.sub(r"<!-- generated:(?P<name>\S+) -->\n.*?<!-- /generated:(?P=name) -->", fill, text, flags=re.DOTALL)
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    """docs/CLI.md: every ``--help``, as printed."""
+    parts = [
+        "# Command line\n",
+        NOTICE,
+        "Every option stands over the environment variable named with it, and that over the default. Exit codes: "
+        "[operations](operations.md#exit-codes).\n",
+        _help_block("rag-mcp", []),
+    ]
+    for name in command().commands:
+        parts += [f"## rag-mcp {name}\n", _help_block(f"rag-mcp {name}", [name])]
+    return "\n".join(parts)
+
+
+def command() -> Any:
+    """The click command behind the console script."""
+    import typer.main
+
+    from rag_mcp.cli import app
+
+    return typer.main.get_command(app)
+
+
+def help_text(arguments: Sequence[str]) -> str:
+    """What ``rag-mcp ARGUMENTS --help`` prints on a terminal of fixed width."""
+    from typer.testing import CliRunner
+
+    from rag_mcp.cli import app
+
+    done = CliRunner().invoke(app, [*arguments, "--help"], prog_name="rag-mcp", terminal_width=HELP_COLUMNS)
+    if done.exit_code:
+        raise RuntimeError(f"rag-mcp {' '.join(arguments)} --help ended with {done.exit_code}")
+    return "\n".join(line.rstrip() for line in done.output.strip().splitlines()) + "\n"
+
+
+def _help_block(shown: str, arguments: Sequence[str]) -> str:
+    return f"```text\n$ {shown} --help\n{help_text(arguments)}```\n"
+
+
+def options() -> dict[str, set[str]]:
+    """{command: the options it knows}; "" is ``rag-mcp`` itself."""
+    top = command()
+    commands = {"": top, **top.commands}
+    return {name: {option for item in found.params for option in item.opts} for name, found in commands.items()}
+
+
+# --- the tools -------------------------------------------------------------------------------------------------------
+
+
+def tools() -> str:
+    """docs/TOOLS.md: the contract of every tool, from the schemas the server lists."""
+    parts = [
+        "# Tools\n",
+        NOTICE,
+        "What the server offers to a host, as it lists it. Every tool is annotated as read-only, idempotent and closed-"
+        "world. An answer comes as structured content and as the same JSON in text. Null and blank mean \"not given\", "
+        "numbers may come as strings, and a number out of range is moved to the nearest allowed one; a name or value "
+        "that is not understood is an error that lists what is allowed.\n",
+        table(("tool", "what it does"), ((f"[{t.name}](#{t.name})", t.title) for t in contract.TOOLS)),
+        f"Resource `{contract.CAPABILITIES_URI}`: version, modes, classes and limits as JSON.\n",
+        "Instructions given to the host:\n",
+        f"> {contract.INSTRUCTIONS}\n",
+    ]
+    for tool in contract.TOOLS:
+        parts += _tool(tool)
+    parts += [
+        "## Refusals and failures\n",
+        "One shape for a caller's mistake and for a failed store, with `isError` true:\n",
+        _json(_an_error()),
+        table(("error.type", "when"), _error_types()),
+        "## No answer\n",
+        "`status` is then `NO_RELEVANT_CONTEXT`, `results` is empty, and `reason` is one of:\n",
+        table(("reason", "meaning"), ((reason.value, REASONS[reason]) for reason in models.Reason)),
+    ]
+    return "\n".join(parts)
+
+
+REASONS = {
+    models.Reason.STRICT_BLOCKED_LOW: "passages were found, all of them of level low, and `confidence` is strict",
+    models.Reason.ACL_DENIED: "the caller named a class that the profile may not see",
+    models.Reason.PLANE_FAILED: "the index or the model that the mode needs can't be used; `degraded_reason` says why",
+    models.Reason.NO_RESULTS: "nothing matched",
+    models.Reason.EMPTY_STORE: "nothing has been ingested yet",
+}
+
+
+def _tool(tool: contract.ToolSpec) -> list[str]:
+    parts = [f"## {tool.name}\n", f"{tool.description}\n"]
+    properties = tool.input_schema["properties"]
+    if properties:
+        required = tool.input_schema["required"]
+        rows = [_argument(name, schema, name in required) for name, schema in properties.items()]
+        parts.append(table(("argument", "type", "default", "allowed", "meaning"), rows))
+    else:
+        parts.append("No arguments.\n")
+    parts += [_folded("Input schema", tool.input_schema), _folded("Output schema", tool.output_schema)]
+    return parts
+
+
+def _argument(name: str, schema: Mapping[str, Any], required: bool) -> tuple[str, ...]:
+    inner = next((part for part in schema.get("anyOf", ()) if part["type"] != "null"), schema)
+    default = "required" if required else _shown(schema.get("default"))
+    return f"`{name}`", inner["type"], default, _allowed(inner), schema["description"]
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else f"`{json.dumps(value).strip(chr(34))}`"
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "pattern" in schema:
+        return f"`{schema['pattern']}`"
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None or high is not None:
+        return f"{low:,} to {high:,}" if high is not None else f"{low:,} and more"
+    longest = schema.get("maxLength")
+    return f"up to {longest:,} characters" if longest else ""
+
+
+def _folded(title: str, value: object) -> str:
+    return f"<details><summary>{title}</summary>\n\n{_json(value)}\n</details>\n"
+
+
+def _json(value: object) -> str:
+    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n"
+
+
+def _an_error() -> dict[str, Any]:
+    try:
+        contract.parse_search({"query": "kiln", "mode": "fuzzy"})
+    except RagMcpError as error:
+        return contract.error_payload(error)
+    raise AssertionError("a mode that does not exist was accepted")
+
+
+def _error_types() -> Iterable[tuple[str, str]]:
+    """Wire codes in the order of the error tree, with the note beside each in its drawing."""
+    from rag_mcp import errors
+
+    drawn = re.findall(r"[├└]── (\w+)\s+([a-z_]+)(?: {2,}(.*))?", errors.__doc__ or "")
+    for name, code, note in drawn:
+        if getattr(errors, name).code != code:
+            raise AssertionError(f"errors.py draws {name} with another code than it has")
+        yield f"`{code}`", note or NOTES.get(code, "")
+    yield "`internal_error`", "unexpected; the server's log holds the details"
+
+
+NOTES = {
+    "invalid_query": "the question is missing, empty or too long",
+    "config_error": "an environment variable or option can't be used",
+    "corpus_error": "the corpus folder can't be read",
+    "store_error": "the store can't be read or written",
+    "store_read_only": "the store's folder can't be written, and that was needed",
+    "store_too_new": "the store was written by a newer version",
+    "store_damaged": "files of the store have changed on disk",
+    "embedder_error": "the model can't be used",
+    "unknown_embedder": "no embedder has that name",
+    "model_damaged": "the model's files are not what they should be",
+}
+
+
+# --- tables in other documents ---------------------------------------------------------------------------------------
+
+
+def configuration_table() -> str:
+    """Every environment variable, with its default and the option that stands over it."""
+    flags = _flags()
+    rows = []
+    for name, text in ENVIRONMENT.items():
+        found = DEFAULT.match(text)
+        meaning, default = (found["text"], found["value"]) if found else (text, "")
+        if " (default)" in meaning:
+            default = meaning.split(" (default)")[0].split()[-1]
+            meaning = meaning.replace(" (default)", "")
+        if " (missing, empty or unknown: " in meaning:
+            meaning, _, rest = meaning.partition(" (missing, empty or unknown: ")
+            default = f"{rest.rstrip(')')} (also when empty or unknown)"
+        rows.append((f"`{name}`", flags.get(name, ""), default, meaning))
+    return table(("variable", "option", "default", "meaning"), rows)
+
+
+def _flags() -> dict[str, str]:
+    found: dict[str, str] = {}
+    top = command()
+    for one in (top, *top.commands.values()):
+        for item in one.params:
+            named = re.search(r"\((RAG_MCP_\w+)\)", getattr(item, "help", "") or "")
+            if named and any(option.startswith("--") for option in item.opts):
+                found.setdefault(named[1], f"`{item.opts[0]}`")
+    return found
+
+
+def profiles_table() -> str:
+    """The built-in access profiles."""
+    rows = []
+    for name, rule in BUILT_IN_PROFILES.items():
+        listed = [item.value for item in models.SourceClass if item in rule.classes - rule.explicit_only]
+        asked = [item.value for item in models.SourceClass if item in rule.explicit_only]
+        rows.append((f"`{name}`", ", ".join(listed), ", ".join(asked) or "none"))
+    return table(("profile", "searches", "and only when named"), rows)
+
+
+def tools_table() -> str:
+    """Tools and their arguments in one line each."""
+    rows = []
+    for tool in contract.TOOLS:
+        schema = tool.input_schema
+        names = [f"`{name}`" if name in schema["required"] else name for name in schema["properties"]]
+        rows.append((f"[`{tool.name}`](docs/TOOLS.md#{tool.name})", ", ".join(names) or "none", PURPOSES[tool.name]))
+    return table(("tool", "arguments (`required`)", "answers with"), rows)
+
+
+PURPOSES = {
+    "search_knowledge": "passages, best first, each with source, heading path, line range, level and scores",
+    "get_document": "a whole document, or the passages around one chunk, from the index",
+    "list_documents": "one page of documents, with title and class",
+    "list_knowledge_sources": "classes and projects the caller may see, with counts",
+    "rag_status": "generation, freshness, integrity, files left out, counts of this process",
+}
+
+TABLES = {"configuration": configuration_table, "profiles": profiles_table, "tools": tools_table}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
