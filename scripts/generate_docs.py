@@ -132,7 +132,7 @@ def tools() -> str:
         "# Tools\n",
         NOTICE,
         "What the server offers to a host, as it lists it. Every tool is annotated as read-only, idempotent and closed-"
-        "world. An answer comes as structured content and as the same JSON in text. Null and blank mean \"not given\", "
+        'world. An answer comes as structured content and as the same JSON in text. Null and blank mean "not given", '
         "numbers may come as strings, and a number out of range is moved to the nearest allowed one; a name or value "
         "that is not understood is an error that lists what is allowed.\n",
         table(("tool", "what it does"), ((f"[{t.name}](#{t.name})", t.title) for t in contract.TOOLS)),
