@@ -358,6 +358,17 @@ def fit(sets: list[SetData], embedder: str) -> dict[str, object]:
     }
 
 
+def markdown(provenance: dict[str, object]) -> str:
+    """The held-out figures as a markdown table with a row of means."""
+    held = provenance["held_out"]
+    methods = ("vectors", "keywords", "rrf", "convex", "start formula", "fitted")
+    lines = ["| set (held-out half) | " + " | ".join(methods) + " |", "| --- " * (len(methods) + 1) + "|"]
+    for name, row in held.items():
+        lines.append(f"| {name} | " + " | ".join(f"{row[method]:.3f}" for method in methods) + " |")
+    means = [float(np.mean([row[method] for row in held.values()])) for method in methods]
+    return "\n".join([*lines, "| mean | " + " | ".join(f"{mean:.4f}" for mean in means) + " |"])
+
+
 def print_table(table: dict[str, dict[str, object]]) -> None:
     for name, row in table.items():
         print(f"{name:14s} " + "  ".join(f"{key} {value}" for key, value in row.items()))
@@ -365,11 +376,17 @@ def print_table(table: dict[str, dict[str, object]]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--all", type=Path)
+    parser.add_argument("--cache", type=Path)
     parser.add_argument("--embedder", default="minilm-int8")
     parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--show", action="store_true", help="print the held-out table of the shipped model, and end")
     options = parser.parse_args()
+    if options.show:
+        print(markdown(json.loads(TARGET.read_text(encoding="utf-8"))["models"][options.embedder]["provenance"]))
+        return 0
+    if options.all is None or options.cache is None:
+        parser.error("--all and --cache are needed to fit")
     folders = [path.parent for path in sorted(options.all.glob("*/queries.jsonl"))]
     sets = []
     for folder in folders:
