@@ -153,7 +153,7 @@ class _Run:
             )
             self.files = {file.path: file for file in listing.files}
             self.on_step(Step.WALKED)
-            plan = self._plan(listing, old)
+            plan = self._plan(listing, old, live)
             content = self._read(plan, old)
             published, delta, manifest = None, Delta({}, {}, {}), old
             if old is None or not self._idle(content, old):
@@ -225,8 +225,9 @@ class _Run:
 
     # --- what is there now -------------------------------------------------------------------------------------------
 
-    def _plan(self, listing: CorpusListing, old: Manifest | None) -> FilePlan:
-        known_files = len(old.files) if old is not None else 0
+    def _plan(self, listing: CorpusListing, old: Manifest | None, live: Generation | None) -> FilePlan:
+        # What is known counts even when it is not built upon (--full, another embedder): it would be replaced.
+        known_files = len(old.files) if old is not None else (live.info.files if live is not None else 0)
         unreadable = [path for path in listing.unreadable if path]
         below = sum(is_below(path, unreadable) for path in (old.files if old is not None else ()))
         if self.damage is None:
@@ -442,6 +443,8 @@ class _Run:
         for start in range(0, len(missing), _EMBED_SLICE):
             self.on_step(Step.EMBEDDING)
             keys = missing[start : start + _EMBED_SLICE]
+            if not all(records.embedded[key] for key in keys):
+                raise StoreDamaged("A file can't be read now, and the vectors of its last state are lost.")
             done = start
 
             def keep(offset: int, rows: Vectors, keys: Sequence[str] = keys, done: int = done) -> None:

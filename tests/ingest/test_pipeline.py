@@ -274,8 +274,11 @@ def test_a_corpus_that_is_suddenly_nearly_empty_is_refused_unless_meant(library)
     before = library.dump()
     for number in range(20):
         (library.corpus / f"n{number}.md").unlink()
-    with pytest.raises(CorpusShrunk, match="--allow-shrink"):
-        library.ingest()
+    library.write({"left.md": "# Left\n\nOne file is left.\n"})
+    for options in ({}, {"full": True}, {"clean": True}, {"config": {"embedder": "hash:2"}}):
+        with pytest.raises(CorpusShrunk, match="--allow-shrink"):
+            library.ingest(**options)
+    library.remove("left.md")
     assert library.dump() == before
     library.ingest(allow_shrink=True)
     assert library.dump() == {}
