@@ -19,6 +19,8 @@ PER_FILE = 3
 CROWDING = 0.9
 # Joining stops here: a longer run of neighbours is better read with get_document.
 MAX_JOINED = 3
+# Probabilities closer than this are the same relevance: the states of a series differ by a word or two.
+SAME_RELEVANCE = 0.05
 # Share of common words above which two passages say the same thing.
 NEAR_DUPLICATE = 0.9
 _COMPARED = 40
@@ -43,8 +45,8 @@ class Candidate:
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:
     """Best first: probability, then fused rank, then source and position.
 
-    Passages of one dated series under one heading are states of the same thing, so among themselves the newest comes
-    first (or, with ``day``, the one valid that day); they share out the places their scores have earned.
+    Passages of one dated series under one heading are states of the same thing, so among equals the newest comes first
+    (and, with ``day``, the one valid that day before all); they share out the places their scores have earned.
     """
     ordered = sorted(candidates, key=_sort_key)
     places: dict[tuple[object, ...], list[int]] = {}
@@ -52,11 +54,24 @@ def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> lis
         if candidate.chunk.series is not None:
             places.setdefault(_state_of(candidate.chunk), []).append(place)
     for taken in places.values():
-        states = sorted((ordered[place] for place in taken), key=lambda c: _freshness(c.chunk, day), reverse=True)
         best = [ordered[place] for place in taken]
-        for place, state, score in zip(taken, states, best, strict=True):
+        for place, state, score in zip(taken, _newest_first(best, day), best, strict=True):
             ordered[place] = replace(state, probability=score.probability, level=score.level)
     return ordered
+
+
+def _newest_first(states: Sequence[Candidate], day: str | None) -> list[Candidate]:
+    """Order states of one thing, given best first: those valid on ``day``, then, among about equally relevant ones,
+    the newest. A state that clearly fits the question better stays before a newer one."""
+    leader = states[0].probability
+    ranked = []
+    cluster = 0
+    for state in states:
+        if leader - state.probability > SAME_RELEVANCE:
+            leader, cluster = state.probability, cluster + 1
+        ranked.append((day is None or day not in state.chunk.valid_on, cluster, state))
+    newest = sorted(ranked, key=lambda item: item[2].chunk.valid_on[-1:], reverse=True)
+    return [state for _, _, state in sorted(newest, key=lambda item: item[:2])]
 
 
 def _sort_key(candidate: Candidate) -> tuple[object, ...]:
@@ -67,10 +82,6 @@ def _sort_key(candidate: Candidate) -> tuple[object, ...]:
 def _state_of(chunk: Chunk) -> tuple[object, ...]:
     own = chunk.valid_on[0] if chunk.valid_on else ""
     return chunk.source_class, chunk.series, tuple(part.replace(own, "") for part in chunk.heading_path)
-
-
-def _freshness(chunk: Chunk, day: str | None) -> tuple[bool, str]:
-    return (day is not None and day in chunk.valid_on, chunk.valid_on[-1] if chunk.valid_on else "")
 
 
 def shape(ordered: Sequence[Candidate]) -> list[Candidate]:

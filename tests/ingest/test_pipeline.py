@@ -406,3 +406,133 @@ def test_the_cache_stays_in_proportion_and_clean_empties_it_of_the_unused(librar
         assert cached() <= 3 * 1.5 + 2 + 1
     library.ingest(clean=True)
     assert cached() == 2
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Folders that can't be looked into: what the walk of an unprivileged user reports for them."""
+    from dataclasses import replace
+
+    from rag_mcp.ingest import pipeline
+
+    folders: set[str] = set()
+    original = pipeline.walk_corpus
+
+    def walk(root, **options):
+        listing = original(root, **options)
+        files = tuple(file for file in listing.files if file.path.split("/")[0] not in folders)
+        return replace(listing, files=files, unreadable=tuple(sorted(folders)))
+
+    monkeypatch.setattr(pipeline, "walk_corpus", walk)
+    return folders
+
+
+def test_unreadable_is_not_deleted(library, tmp_path, closed):
+    library.write(
+        {
+            "open/a.md": TREES,
+            "closed/b.md": "# Mill\n\nThe mill wheel has paddles.\n",
+            "closed/deep/c.md": "# C\n\nDeep.\n",
+        }
+    )
+    library.ingest()
+    closed.add("closed")
+    library.write({"open/d.md": "# Door\n\nThe mill door is green.\n"})
+    summary = library.ingest()
+    assert [item.source for item in summary.skipped] == ["closed"]
+    assert summary.files_deleted == 0
+    assert library.sources("mill wheel paddles")[0] == "closed/b.md"
+    assert library.sources("mill door green")[0] == "open/d.md"
+    closed.clear()
+    library.write({"closed/b.md": "# Mill\n\nThe mill wheel has buckets.\n"})
+    library.ingest()
+    assert "buckets" in texts(library)
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+    library.remove("closed/b.md", "closed/deep/c.md")
+    assert library.ingest().files_deleted == 2
+
+
+def test_a_series_with_an_unreadable_member_keeps_what_it_said(library, closed):
+    day = "# Log\n\n## Lamp\n\nThe lamp is {}.\n\n## Tide\n\nTide of day {}.\n"
+    library.write(
+        {f"{folder}/x-2031-03-0{n}.md": day.format("green", n) for n, folder in ((1, "log"), (2, "log"), (3, "log"))}
+    )
+    library.ingest()
+    assert library.ingest(full=True).chunks_deduped > 0
+    library.remove("log/x-2031-03-01.md")
+    closed.add("log")
+    library.write({"other.md": TREES})
+    library.ingest()
+    assert "Tide of day 1." in texts(library)
+    closed.clear()
+    library.ingest()
+    assert "Tide of day 1." not in texts(library)
+    assert "The lamp is green." in texts(library)
+
+
+def test_snapshots_share_what_they_repeat_and_say_so(library, tmp_path):
+    state = ("green", "green", "amber", "green", "green", "green")
+    for number, colour in enumerate(state, start=1):
+        library.write(
+            {
+                f"ferry/ferry-log-2031-03-0{number}.md": f"# Ferry log\n\n## Lamp\n\nEngine lamp is {colour}.\n\n## Tide\n\nTide on day {number}.\n"
+            }
+        )
+        library.write({f"tram/tram-log-2031-03-0{number}.md": "# Tram log\n\n## Lamp\n\nEngine lamp is green.\n"})
+    library.ingest()
+    lamps = sorted(
+        (chunk["source"], chunk["valid_on"]) for chunk in library.dump().values() if "Engine lamp" in chunk["text"]
+    )
+    dates = [f"2031-03-0{number}" for number in range(1, 7)]
+    assert lamps == [
+        ("ferry/ferry-log-2031-03-01.md", tuple(dates[:2])),
+        ("ferry/ferry-log-2031-03-03.md", (dates[2],)),
+        ("ferry/ferry-log-2031-03-04.md", tuple(dates[3:])),
+        ("tram/tram-log-2031-03-01.md", tuple(dates)),
+    ]
+    found = library.search("engine lamp", k=10).results
+    assert len([result for result in found if "lamp" in (result.text or "")]) == 4
+    amber = library.search("engine lamp amber", k=1).results[0].citation
+    assert (amber.snapshot_date, amber.also_unchanged_on, amber.snapshots_covered) == (dates[2], (), 1)
+    as_of = library.search("engine lamp ferry", as_of="2031-03-05", k=10).results
+    cited = next(
+        r.citation for r in as_of if r.citation.source.startswith("ferry") and "lamp is green" in (r.text or "")
+    )
+    assert cited.source == "ferry/ferry-log-2031-03-05.md"
+    library.remove("ferry/ferry-log-2031-03-04.md")
+    library.ingest()
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+    assert library.ingest(snapshot_dedupe=False).chunks_deduped == 0
+    copies = [chunk for chunk in library.dump().values() if "Engine lamp" in chunk["text"]]
+    assert len(copies) == 11
+    assert library.ingest().chunks_embedded == 0
+
+
+def test_a_document_class_is_back_filled_without_embedding(library):
+    library.write(
+        {
+            "context/handoff.md": "# Session\n\nLeft off here.\n",
+            "mirror/today.md": "# Today\n\nLeft off there.\n",
+            "a.md": TREES,
+        }
+    )
+    library.ingest()
+    assert {r.citation.source for r in library.search("left off", doc_class="handoff").results} == {
+        "context/handoff.md"
+    }
+    summary = library.ingest(handoff_dirs=("mirror",), handoff_basenames=("today.md",))
+    assert (summary.chunks_embedded, summary.chunks_added, summary.chunks_updated) == (0, 0, 2)
+    assert {r.citation.source for r in library.search("left off", doc_class="handoff").results} >= {"mirror/today.md"}
+
+
+def test_a_changed_policy_moves_classes_without_embedding(library, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    library.settings["policy_path"] = policy
+    policy.write_text("rules: []\n", encoding="utf-8")
+    library.write({"plans/x.md": "# Plan\n\nThe plan is secret.\n", "a.md": TREES})
+    library.ingest()
+    policy.write_text("rules:\n  - path: plans/\n    class: memory\n", encoding="utf-8")
+    summary = library.ingest()
+    assert summary.chunks_embedded == 0
+    assert {chunk["source_class"] for chunk in library.dump().values()} == {"docs", "memory"}
+    assert "plans/x.md" not in library.sources("secret plan")
