@@ -28,7 +28,7 @@ from rag_mcp.sanitize import neutralise
 from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, feature_values
-from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
+from rag_mcp.search.shape import Candidate, cut_text, lift_exact, order_candidates, shape
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, VectorHit, VectorReader
 from rag_mcp.stores.manifest import Manifest
 
@@ -294,7 +294,7 @@ class _Search:
                 bm25_rank=ranks[0].get(i),
             )
             found.append(self._scored(chunk, raw, keyword, rrf[i], mode))
-        return found
+        return lift_exact(found, self.model.heads[mode].thresholds.medium)
 
     def _scored(
         self, chunk: Chunk, raw: Evidence, keyword: KeywordEvidence | None, rrf: float, mode: Mode

@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 
 from rag_mcp.models import Chunk, Evidence, Level
 
-__all__ = ["Candidate", "cut_text", "order_candidates", "shape"]
+__all__ = ["Candidate", "cut_text", "lift_exact", "order_candidates", "shape"]
 
 # Passages of one file that count in full; what each further one is worth of the one before.
 PER_FILE = 3
 CROWDING = 0.9
 # Joining stops here: a longer run of neighbours is better read with get_document.
 MAX_JOINED = 3
+# So many passages with the very words asked for may be guaranteed a place.
+RARE_EXACT = 5
+EXACT_PLACE = 2
 # Probabilities closer than this are the same relevance: the states of a series differ by a word or two.
 SAME_RELEVANCE = 0.05
 # Share of common words above which two passages say the same thing.
@@ -42,6 +45,20 @@ class Candidate:
     also_in: tuple[str, ...] = ()
 
 
+def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
+    """A passage that holds what was asked for literally (a whole identifier, the very phrase) is never of low confidence,
+    provided it is one of few that do: what stands in many passages names no place."""
+    exact = sum(candidate.features["exact"] > 0 for candidate in candidates)
+    if not 0 < exact <= RARE_EXACT:
+        return list(candidates)
+    return [
+        replace(candidate, probability=medium, level=Level.MEDIUM)
+        if candidate.features["exact"] and candidate.probability < medium
+        else candidate
+        for candidate in candidates
+    ]
+
+
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:
     """Best first: probability, then fused rank, then source and position.
 
@@ -57,7 +74,17 @@ def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> lis
         best = [ordered[place] for place in taken]
         for place, state, score in zip(taken, _newest_first(best, day), best, strict=True):
             ordered[place] = replace(state, probability=score.probability, level=score.level)
-    return ordered
+    return _promoted(ordered)
+
+
+def _promoted(ordered: list[Candidate]) -> list[Candidate]:
+    """The best of a few literal matches stands among the first three."""
+    places = [place for place, candidate in enumerate(ordered) if candidate.features["exact"]]
+    if not 0 < len(places) <= RARE_EXACT or places[0] <= EXACT_PLACE:
+        return ordered
+    above = ordered[EXACT_PLACE]
+    best = replace(ordered.pop(places[0]), probability=above.probability, level=above.level)
+    return [*ordered[:EXACT_PLACE], best, *ordered[EXACT_PLACE:]]
 
 
 def _newest_first(states: Sequence[Candidate], day: str | None) -> list[Candidate]:

@@ -121,6 +121,10 @@ class Plan:
         return (_K1 + 1) * (known * (1 + LEAD_BOOST) + sum(bonus.idf for bonus in self.bonuses))
 
 
+# "How long", "how many" ask for a measure; the answer rarely holds the word.
+_MEASURES = frozenset({"long", "much", "many", "often", "far", "big", "large", "old", "tall", "high", "deep", "fast"})
+
+
 class Planner:
     """Reads one question against the statistics of the classes asked, and of no others."""
 
@@ -153,10 +157,16 @@ class Planner:
     # words and identifiers
 
     def _content(self, pieces: Iterable[Piece], language: str) -> list[Piece]:
+        listed = list(pieces)
+        asking = {at + 1 for at, piece in enumerate(listed) if piece.parts == ("how",)}
         return [
             piece
-            for piece in pieces
-            if piece.identifier or not all(is_stop_word(part, language) for part in piece.parts)
+            for at, piece in enumerate(listed)
+            if piece.identifier
+            or not (
+                all(is_stop_word(part, language) for part in piece.parts)
+                or (at in asking and piece.parts[0] in _MEASURES)
+            )
         ]
 
     def _stems(self, words: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -264,8 +274,12 @@ class Planner:
         return sum(known.frequency("body", term) for known in self._classes)
 
     def _group_idf(self, variants: Sequence[str]) -> float:
-        """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word."""
-        return idf(self._documents, max(map(self._frequency, variants), default=0))
+        """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word.
+
+        A word nobody uses weighs what a word used once does: in a handful of notes its absence says little, and in a
+        large corpus the two are nearly equal.
+        """
+        return idf(self._documents, max(1, max(map(self._frequency, variants), default=0)))
 
 
 class Shares:
