@@ -20,6 +20,7 @@ from rag_mcp.models import (
     DocumentRequest,
     IngestSummary,
     ListRequest,
+    Mode,
     Reason,
     SearchRequest,
     SearchResponse,
@@ -164,7 +165,8 @@ class KnowledgeBase:
 
         if not opened.vectors_ready():
             self._load_in_background(opened)
-        planes = opened.planes(lambda: self._embedder_for(opened), wait_s=VECTOR_WAIT_S)
+        wait_s = 0.0 if request.mode is Mode.FTS else VECTOR_WAIT_S
+        planes = opened.planes(lambda: self._embedder_for(opened), wait_s=wait_s)
         response = answer(
             request,
             plan_access(profile, request.source_class),

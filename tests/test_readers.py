@@ -430,3 +430,30 @@ def test_a_model_that_cannot_be_used_costs_neither_handshake_nor_keywords_and_no
     after = {path: path.read_bytes() for path in library.store_path.rglob("*") if path.is_file()}
     changed = {path.name for path in after.keys() | before.keys() if after.get(path) != before.get(path)}
     assert changed <= {"writer.lock", "writer.pid"}
+
+
+# --- all of it at once
+
+
+def test_a_short_stress_run_passes_every_check():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "stress.py", "--seconds", "6", "--readers", "3", "--kills", "2"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "BAD" not in done.stdout
+    assert "ok   verify clean" in done.stdout
+
+
+def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypatch):
+    from rag_mcp.search.opened import OpenGeneration
+
+    library.write(BASE)
+    library.ingest()
+    base = library.base()
+    monkeypatch.setattr(OpenGeneration, "load_vectors", lambda self: None)  # never finishes
+    started = time.monotonic()
+    assert library.sources("heron lamp", base=base, mode="fts")[0] == "docs/other.md"
+    assert time.monotonic() - started < 4
