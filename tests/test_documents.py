@@ -112,7 +112,6 @@ def test_internal_links_lead_somewhere(name):
 
 
 PLACE = re.compile(r"(?<![\w./<])(?:rag_mcp|tests|scripts|docs|\.ci)/[\w./-]*\w")
-ONLY_THERE_AT_RUN_TIME = {"docs/reference"}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -287,6 +286,7 @@ def frozen(path: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @posix
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["README.md", "CUTOVER.md", "docs/operations.md"])
 def test_what_a_document_shows_is_what_happens(name, shell, folder):
     listed = examples(name, "run")
