@@ -120,7 +120,8 @@ def options() -> dict[str, set[str]]:
     """{command: the options it knows}; "" is ``rag-mcp`` itself."""
     top = command()
     commands = {"": top, **top.commands}
-    return {name: {option for item in found.params for option in item.opts} for name, found in commands.items()}
+    shared = {"-h", "--help"}
+    return {name: shared.union(*(item.opts for item in found.params)) for name, found in commands.items()}
 
 
 # --- the tools -------------------------------------------------------------------------------------------------------
