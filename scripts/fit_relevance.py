@@ -34,7 +34,7 @@ from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
 from rag_mcp.models import Mode, SearchRequest, SourceClass  # noqa: E402
 from rag_mcp.search.opened import OpenGeneration  # noqa: E402
 from rag_mcp.search.pipeline import gather  # noqa: E402
-from rag_mcp.search.relevance import load_model  # noqa: E402
+from rag_mcp.search.relevance import load_model, size_bonus  # noqa: E402
 from rag_mcp.stores.generations import GenerationStore  # noqa: E402
 
 TARGET = ROOT / "rag_mcp" / "data" / "relevance.json"
@@ -74,6 +74,7 @@ class SetData:
     kind: list[str]
     relevant: np.ndarray
     fit: np.ndarray
+    passages: int
 
 
 def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
@@ -99,6 +100,7 @@ def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
             file = files.setdefault(chunk.source, len(files))
             features = [raw.cosine or 0.0, *(candidate.features[name] for name in COLUMNS[1:])]
             rows.append((number, file, *features, candidate.rrf, hit, inside if ranges else 0.5 * hit))
+    passages = opened.keywords.size(tuple(SourceClass))
     opened.retire()
     table = np.array(rows)
     return SetData(
@@ -113,6 +115,7 @@ def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
         answerable=np.array([q.answerable for q in questions]),
         kind=[q.negkind or "" for q in questions],
         relevant=np.array([len(q.sources) for q in questions]),
+        passages=passages,
         fit=np.array([hashlib.sha256(q.id.encode()).digest()[0] % 2 == 0 for q in questions]),
     )
 
@@ -204,13 +207,14 @@ def fitted_prior(sets: list[SetData], parameters: dict[str, float]) -> float:
         foreign = bool(trust[use].mean() < 0.8)
         levels[foreign].append(level)
         if foreign:
-            gaps.append(float(1 - trust[use].mean()))
+            # About two thirds of the words of an answerable question are found.
+            gaps.append(float(1 - trust[use].mean()) * 2 / 3)
     if not gaps:
         return 0.45
     return float(np.clip((np.median(levels[False]) - np.mean(levels[True])) / np.mean(gaps), 0.0, 0.8))
 
 
-def first_results(sets: list[SetData], scorer, part: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def first_results(sets: list[SetData], scorer, part: str) -> tuple[np.ndarray, ...]:
     """(score of the first result, whether its file answers, weight that makes every set count the same)."""
     tops, right, weight = [], [], []
     for data in sets:
@@ -223,11 +227,11 @@ def first_results(sets: list[SetData], scorer, part: str) -> tuple[np.ndarray, n
         tops.append(scores[rows][chosen])
         right.append(data.in_file[rows][chosen] & data.answerable[questions][chosen])
         weight.append(np.full(chosen.sum(), 1.0 / max(1, chosen.sum())))
-    return np.concatenate(tops), np.concatenate(right), np.concatenate(weight)
+    return tuple(np.concatenate(part) for part in (tops, right, weight))
 
 
 def platt(tops: np.ndarray, right: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Weighted logistic regression of one variable by Newton's method: (slope, intercept)."""
+    """Weighted logistic regression of one variable, by Newton's method: (slope, intercept)."""
     slope, intercept = 1.0, 0.0
     for _ in range(100):
         p = 1 / (1 + np.exp(-(slope * tops + intercept)))
@@ -258,16 +262,20 @@ def head(sets: list[SetData], weights: dict[str, float], scorer) -> dict[str, ob
     tops, right, weight = first_results(sets, scorer, "fit")
     slope, intercept = platt(tops, right, weight)
 
+    def log_odds(values: np.ndarray) -> np.ndarray:
+        return slope * values + intercept
+
     def probability(values: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(-(slope * values + intercept)))
+        return 1 / (1 + np.exp(-values))
 
     medium = []
     for data in sets:
         use = data.answerable & data.fit
         # A handful of questions says nothing about a tail of one in twenty.
         if use.sum() >= 30:
-            medium.append(float(np.quantile(probability(best_by_question(data, scorer(data))[use]), 1 - ANSWERED)))
-    p = probability(tops)
+            best = best_by_question(data, scorer(data))[use]
+            medium.append(float(np.quantile(probability(log_odds(best) + size_bonus(data.passages)), 1 - ANSWERED)))
+    p = probability(log_odds(tops))
     reached = (t for t in np.arange(0.5, 1.0, 0.01) if _precision(p >= t, right, weight) >= HIGH_PRECISION)
     high = next(reached, 0.95)
     held = first_results(sets, scorer, "held")
@@ -275,7 +283,7 @@ def head(sets: list[SetData], weights: dict[str, float], scorer) -> dict[str, ob
         "intercept": round(intercept, 4),
         "weights": {name: round(slope * value, 4) for name, value in weights.items()},
         "thresholds": {"high": round(float(high), 3), "medium": round(float(np.quantile(medium, MEDIUM_SETS)), 3)},
-        "ece_held_out": round(calibration_error(probability(held[0]), held[1], held[2]), 4),
+        "ece_held_out": round(calibration_error(probability(log_odds(held[0])), held[1], held[2]), 4),
     }
 
 
@@ -328,7 +336,7 @@ def fit(sets: list[SetData], embedder: str) -> dict[str, object]:
     def hybrid(data: SetData) -> np.ndarray:
         share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
         trust = np.clip(share, parameters["floor"], 1.0)[data.question]
-        return score(data, parameters) + (1 - trust) * prior
+        return score(data, parameters) + (1 - trust) * prior * data.values[:, 1]
 
     def keywords(data: SetData) -> np.ndarray:
         return data.values[:, 1:] @ np.array([parameters[name] for name in COLUMNS[1:]])
@@ -336,7 +344,7 @@ def fit(sets: list[SetData], embedder: str) -> dict[str, object]:
     def vectors(data: SetData) -> np.ndarray:
         share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
         trust = np.clip(share, parameters["floor"], 1.0)[data.question]
-        return data.values[:, 0] * trust + (1 - trust) * prior
+        return data.values[:, 0] * trust
 
     heads = {
         Mode.HYBRID.value: head(sets, weights, hybrid),

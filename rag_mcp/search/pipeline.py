@@ -27,7 +27,7 @@ from rag_mcp.models import (
 from rag_mcp.sanitize import neutralise
 from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
-from rag_mcp.search.relevance import RelevanceModel, feature_values
+from rag_mcp.search.relevance import RelevanceModel, Thresholds, feature_values
 from rag_mcp.search.shape import Candidate, cut_text, lift_exact, order_candidates, shape
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, VectorHit, VectorReader
 from rag_mcp.stores.manifest import Manifest
@@ -124,6 +124,7 @@ class _Search:
         self.vector: Vectors | None = None
         self.familiarity = 1.0
         self.both_failed = False
+        self.passages = 0
 
     def candidates(self) -> list[Candidate]:
         """What the branches found, scored; empty, with ``both_failed`` set, when neither could answer."""
@@ -276,6 +277,7 @@ class _Search:
         fused = reciprocal_rank_fusion([ranking for ranking in lists if ranking])
         rrf = dict(fused)
         keywords = self.planes.keywords
+        self.passages = keywords.size(self.classes)
         chunks = {i: c for i, c in keywords.fetch(self.classes, rrf).items() if self._may_leave(c)}
         evidence = keywords.evidence(self.request.query, self.classes, chunks) if keyword_ids is not None else {}
         bound = keywords.bm25_bound(self.request.query, self.classes) if keyword_ids is not None else None
@@ -294,14 +296,17 @@ class _Search:
                 bm25_rank=ranks[0].get(i),
             )
             found.append(self._scored(chunk, raw, keyword, rrf[i], mode))
-        return lift_exact(found, self.model.heads[mode].thresholds.medium)
+        return lift_exact(found, self._thresholds(mode).medium)
 
     def _scored(
         self, chunk: Chunk, raw: Evidence, keyword: KeywordEvidence | None, rrf: float, mode: Mode
     ) -> Candidate:
         features = feature_values(raw, keyword, trust=self.model.trust, familiarity=self.familiarity)
         probability = self.model.probability(mode, features)
-        return Candidate(chunk, raw, features, rrf, probability, self.model.level(mode, probability))
+        return Candidate(chunk, raw, features, rrf, probability, self._thresholds(mode).level(probability))
+
+    def _thresholds(self, mode: Mode) -> Thresholds:
+        return self.model.thresholds(mode, passages=self.passages)
 
     def _effective_mode(self, keyword_ids: object, vector_hits: object) -> Mode:
         if vector_hits is None:

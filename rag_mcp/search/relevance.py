@@ -18,7 +18,21 @@ from importlib import resources
 from rag_mcp.models import Evidence, Level, Mode
 from rag_mcp.stores.base import KeywordEvidence
 
-__all__ = ["FEATURES", "Calibration", "RelevanceModel", "Thresholds", "Trust", "feature_values", "load_model"]
+__all__ = [
+    "FEATURES",
+    "Calibration",
+    "RelevanceModel",
+    "Thresholds",
+    "Trust",
+    "feature_values",
+    "load_model",
+    "size_bonus",
+]
+
+# Set by hand: the open sets differ in more than size. Corpora of FULL_SIZE passages and more gain nothing.
+SIZE_WEIGHT = 0.2
+FULL_SIZE = 3_000
+LEAST_SIZE = 30
 
 FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
 
@@ -30,6 +44,13 @@ class Thresholds:
     high: float
     medium: float
 
+    def lowered(self, bonus: float) -> Thresholds:
+        """The same with ``medium`` lowered by ``bonus`` log odds."""
+        medium = (
+            1.0 / (1.0 + math.exp(bonus + math.log(1.0 / self.medium - 1.0))) if 0 < self.medium < 1 else self.medium
+        )
+        return Thresholds(high=self.high, medium=medium)
+
     def level(self, probability: float) -> Level:
         if probability >= self.high:
             return Level.HIGH
@@ -39,8 +60,8 @@ class Thresholds:
 @dataclass(frozen=True, slots=True)
 class Trust:
     """How far cosines are believed for a question of some familiarity (0..1): fully from ``high`` up, ``floor`` from
-    ``low`` down, a straight line between. What is not believed is replaced by ``prior``, an everyday cosine, so that
-    the scores of an unfamiliar language stay comparable with the others'."""
+    ``low`` down, a straight line between. What is not believed is replaced by ``prior``, an everyday cosine, as far as
+    the words agree, so that the scores of an unfamiliar language stay comparable with the others'."""
 
     low: float
     high: float
@@ -51,9 +72,9 @@ class Trust:
         share = (familiarity - self.low) / (self.high - self.low)
         return min(1.0, max(self.floor, share))
 
-    def believed(self, cosine: float, familiarity: float) -> float:
+    def believed(self, cosine: float, familiarity: float, term_share: float) -> float:
         trust = self.of(familiarity)
-        return trust * cosine + (1.0 - trust) * self.prior
+        return trust * cosine + (1.0 - trust) * self.prior * term_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +107,11 @@ class RelevanceModel:
         head = self.heads[mode]
         return recalibrated(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, head.logit(features))))), head.points)
 
-    def level(self, mode: Mode, probability: float) -> Level:
-        return self.heads[mode].thresholds.level(probability)
+    def thresholds(self, mode: Mode, *, passages: int) -> Thresholds:
+        """Thresholds for a search among ``passages``: medium starts lower in a small corpus, unless its owner has
+        calibrated it."""
+        head = self.heads[mode]
+        return head.thresholds if head.points else head.thresholds.lowered(size_bonus(passages))
 
     def explain(self, mode: Mode, features: Mapping[str, float]) -> dict[str, float]:
         """What each feature adds to the log odds."""
@@ -125,6 +149,15 @@ def recalibrated(probability: float, points: Sequence[tuple[float, float]]) -> f
     return y1 if x1 == x0 else y0 + (y1 - y0) * (probability - x0) / (x1 - x0)
 
 
+def size_bonus(passages: int) -> float:
+    """Log odds by which less is asked of a match in a small corpus.
+
+    The best of N unrelated passages matches the better the larger N is (the expected maximum grows with log N), so among
+    a few notes a middling match already means something, and among thousands it does not.
+    """
+    return SIZE_WEIGHT * math.log(FULL_SIZE / max(passages, LEAST_SIZE)) if passages < FULL_SIZE else 0.0
+
+
 def feature_values(
     evidence: Evidence, keyword: KeywordEvidence | None, *, trust: Trust, familiarity: float
 ) -> dict[str, float]:
@@ -135,7 +168,9 @@ def feature_values(
     """
     bound = evidence.bm25_bound or 0.0
     return {
-        "cosine": 0.0 if evidence.cosine is None else trust.believed(evidence.cosine, familiarity),
+        "cosine": 0.0
+        if evidence.cosine is None
+        else trust.believed(evidence.cosine, familiarity, evidence.term_share or 0.0),
         "term_share": evidence.term_share or 0.0,
         "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 else 0.0,
         "title_share": keyword.title_share if keyword is not None else 0.0,

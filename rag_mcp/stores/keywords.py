@@ -626,6 +626,9 @@ class TantivyReader:
                 return None
         return found
 
+    def size(self, classes: Collection[SourceClass]) -> int:
+        return sum(index.live for index in self._asked(classes))
+
     def fetch(self, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, Chunk]:
         found: dict[str, Chunk] = {}
         for index in self._asked(classes) if ids else ():
