@@ -268,6 +268,7 @@ def query(
 ) -> None:
     """Ask one question."""
     from rag_mcp.contract import parse_search, search_payload
+    from rag_mcp.models import Mode
 
     arguments = {
         "query": text,
@@ -283,6 +284,8 @@ def query(
     }
     request = parse_search(arguments)
     with _knowledge(db, corpus, profile, policy, embedder, collection) as base:
+        if request.mode is not Mode.FTS:
+            base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
         response = base.search(request)
     if as_json:
         typer.echo(json.dumps(search_payload(response), ensure_ascii=False))
