@@ -78,6 +78,7 @@ def run(order: dict[str, Any]) -> None:
 
     try:
         pipeline._EMBED_SLICE = SLICE
+        pipeline._CACHE_RATIO = pipeline._CACHE_SLACK = 0  # old vectors are dropped by every run that publishes
         opened = pipeline.open_embedder
         pipeline.open_embedder = lambda *args, **kwargs: Logging(opened(*args, **kwargs), Path(order["log"]))
         die = countdown(order["at"])

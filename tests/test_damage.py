@@ -262,7 +262,9 @@ def question(server: RawServer, number: int, mode: str = "hybrid"):
     return server.call("search_knowledge", arguments, id=number)
 
 
-@pytest.mark.parametrize("name", [*CHROMA, ".idx", ".store", ".term", "meta.json"])
+@pytest.mark.parametrize(
+    "name", ["chroma.sqlite3", "data_level0.bin", "link_lists.bin", ".store", ".term", "meta.json"]
+)
 def test_a_server_outlives_damage_before_it_starts_and_while_it_runs(library, prepared, name):
     env = {
         "RAG_MCP_EMBEDDER": "hash",

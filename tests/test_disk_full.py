@@ -11,6 +11,7 @@ import pytest
 from support import Library, run_cli
 
 from rag_mcp.errors import StoreError, StoreReadOnly
+from rag_mcp.ingest import pipeline
 from rag_mcp.stores import cache, files, generations, keywords, vectors
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
@@ -115,23 +116,17 @@ def test_other_refusals_of_the_file_system_are_typed_too(served, monkeypatch, nu
 
 
 @pytest.mark.parametrize(
-    "what", [("rag_mcp.ingest.pipeline", "write_stat_cache"), ("rag_mcp.stores.cache", "EmbeddingCache.trim")]
+    ("owner", "name", "full"),
+    [(pipeline, "write_stat_cache", no_space), (cache.EmbeddingCache, "_drop", full_for_sqlite)],
 )
-def test_no_room_for_mere_housekeeping_does_not_undo_a_published_run(served, monkeypatch, what):
-    import importlib
-
+def test_no_room_for_mere_housekeeping_does_not_undo_a_published_run(served, monkeypatch, caplog, owner, name, full):
     served.write(NEW)
-    owner = importlib.import_module(what[0])
-    *outer, name = what[1].split(".")
-    for part in outer:
-        owner = getattr(owner, part)
-
-    def fail(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left") if name == "write_stat_cache" else StoreError("The disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, fail)
+        patch.setattr(pipeline, "_CACHE_RATIO", 0)
+        patch.setattr(pipeline, "_CACHE_SLACK", 0)
+        patch.setattr(owner, name, full)
         assert served.ingest().published
+    assert "the next run" in caplog.text
     assert served.sources("newmark")[0] in NEW
     assert served.ingest().published is False
 
