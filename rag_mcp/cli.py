@@ -327,6 +327,7 @@ class _knowledge:  # noqa: N801  # used like contextlib's lower-case managers
 def _print_answer(response: SearchResponse) -> None:
     from rich.text import Text
 
+    from rag_mcp.models import Reason
     from rag_mcp.sanitize import terminal_safe
 
     console = _console()
@@ -334,6 +335,8 @@ def _print_answer(response: SearchResponse) -> None:
         console.print(Text(f"Degraded: {response.degraded_reason}", style="yellow"))
     if response.status != "OK":
         console.print(Text(f"{response.status} ({response.reason})", style="bold"))
+        if response.reason is Reason.EMPTY_STORE:
+            console.print(Text("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB"))
         return
     for number, result in enumerate(response.results, start=1):
         cited = result.citation
@@ -370,6 +373,7 @@ def status(
     from rag_mcp.contract import status_payload
 
     with _knowledge(db, corpus, profile, policy, None, collection) as base:
+        base.warm_up()  # what is reported is how it is, not that it is still loading
         payload = status_payload(base.status())
     if as_json:
         typer.echo(json.dumps(payload, ensure_ascii=False))

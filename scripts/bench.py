@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -366,8 +365,6 @@ def main() -> int:
         f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors\n"
     )
     {"ingest": bench_ingest, "search": bench_search, "start": bench_start, "churn": bench_churn}[options.what](options)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-    print(f"\nlargest child process: {peak} MB")
     return 0
 
 

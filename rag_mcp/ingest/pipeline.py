@@ -461,7 +461,7 @@ class _Run:
                 if not self.published and self.store.pointer_problem() is not None:
                     self._point_anew()
                 self.store.sweep()
-                self.store.collect(keep=1 if self.options.clean else KEPT_GENERATIONS)
+                self.store.collect_for_good(asked=self.options.clean, keep=KEPT_GENERATIONS)
             self.on_step(Step.COLLECTED)
             if self.published:
                 self._trim_cache()

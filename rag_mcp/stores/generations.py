@@ -295,6 +295,18 @@ class GenerationStore:
                 return parent
         return max((other for other in numbers if other < number), default=None)
 
+    def collect_for_good(self, *, asked: bool, keep: int) -> None:
+        """Collect; when ``asked`` to drop everything older, do so, and where a reader still holds an older generation
+        leave a mark, so that later runs finish it."""
+        mark = self.root / "erase-pending"
+        if not asked and not mark.exists():
+            self.collect(keep=keep)
+            return
+        mark.touch()
+        self.collect(keep=1)
+        if len(self.numbers()) <= 1:
+            mark.unlink(missing_ok=True)
+
     def _remove(self, number: int) -> bool:
         folder = self.path(number)
         trash = self.folder / f".trash-{number:06d}"
