@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rag_mcp.models import Chunk, Evidence, Level
 
@@ -125,7 +126,9 @@ class _Print:
     figures: tuple[str, ...]
 
     @classmethod
+    @lru_cache(maxsize=4_096)
     def of(cls, text: str) -> _Print:
+        """Of ``text``; kept, because a passage that comes up once tends to come up again."""
         folded = text.casefold()
         figures = tuple(sorted(_FIGURE.findall(folded)))
         return cls(" ".join(text.split()), frozenset(_WORD.findall(folded)), figures)

@@ -40,6 +40,8 @@ _HNSW = {
 }
 _BUSY_TIMEOUT_S = 30.0
 _OPENING = threading.Lock()
+# Looked-up vectors that a reader keeps: what comes up in one answer tends to come up in the next.
+_KEPT_VECTORS = 4_096
 _LOOKUP_ROWS = 5_000  # below SQLite's limit of bound variables
 
 
@@ -144,6 +146,7 @@ class ChromaReader(_ChromaFolder):
 
     def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
         self._copy: Path | None = None
+        self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
         if not is_writable(folder):
             self._copy = private_copy(folder, scratch)
             folder = self._copy
@@ -165,8 +168,16 @@ class ChromaReader(_ChromaFolder):
 
     def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
         """Exact cosine for the ids that exist."""
-        found, rows = self.vectors(source_class, ids)
-        return dict(zip(found, (float(value) for value in rows @ vector), strict=True)) if found else {}
+        known = self._kept  # another thread may put a new one in its place
+        found = {i: known[i] for i in ids if i in known and known[i][0] is source_class}
+        missing = [i for i in ids if i not in found]
+        if missing:
+            read, rows = self.vectors(source_class, missing)
+            found.update((i, (source_class, row)) for i, row in zip(read, rows, strict=True))
+            if len(known) + len(read) > _KEPT_VECTORS:
+                self._kept = {}
+            self._kept.update((i, found[i]) for i in read)
+        return {i: float(row @ vector) for i, (_, row) in found.items()}
 
     def vectors(self, source_class: SourceClass, ids: Collection[str]) -> tuple[list[str], Vectors]:
         """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
