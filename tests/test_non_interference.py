@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from governed import CLASSES, POLICY, PROFILES, Caller, settled
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support import Library
 
@@ -36,6 +36,9 @@ WORDS = (
 CANARIES = ("zyxcanary", "quuxcanary", "vexcanary")
 FOLDERS = {"code": "src", "docs": "docs", "decisions": "decisions", "config": "config", "memory": "journal"}
 ENDING = {"code": "py"}
+
+# Building two stores for each step of a long shrinking would outlast any patience.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=25).map(" ".join)
 stems = st.sampled_from(
@@ -149,7 +152,7 @@ HIDDEN_FROM = {
 }
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(st.data())
 def test_nothing_hidden_changes_a_byte_of_any_answer(data):
     profile = data.draw(st.sampled_from(sorted(HIDDEN_FROM)))
@@ -162,7 +165,7 @@ def test_nothing_hidden_changes_a_byte_of_any_answer(data):
     )
 
 
-@settings(deadline=None, max_examples=5, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=5, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(visible_files(("docs", "memory", "code")), hidden_files(("config",)), queries)
 def test_a_class_that_must_be_named_changes_nothing_where_it_is_not_named(visible, hidden, questions):
     assert_no_interference("auditor", visible, hidden, questions, named=False)
