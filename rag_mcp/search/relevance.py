@@ -172,7 +172,8 @@ def feature_values(
         if evidence.cosine is None
         else trust.believed(evidence.cosine, familiarity, evidence.term_share or 0.0),
         "term_share": evidence.term_share or 0.0,
-        "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 else 0.0,
+        # Without a single word of content in common, BM25 has only counted words that stand everywhere.
+        "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 and evidence.term_share else 0.0,
         "title_share": keyword.title_share if keyword is not None else 0.0,
         "exact": 1.0 if keyword is not None and keyword.exact else 0.0,
     }

@@ -112,8 +112,11 @@ class Bonus:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """``common`` is True when the question holds nothing but words without content: only their order says anything."""
+
     units: tuple[Unit, ...]
     bonuses: tuple[Bonus, ...]
+    common: bool = False
 
     @property
     def bound(self) -> float:
@@ -144,7 +147,8 @@ class Planner:
         language = detect_language(text, default=self._languages[0] if self._languages else "en")
         pieces = query.pieces[:_MAX_WORDS]
         stems = self._stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
-        kept = self._content(pieces, language) or list(pieces)
+        content = self._content(pieces, language)
+        kept = content or list(pieces)
         units = self._units(kept, language, stems)
         units |= {f"{prefix}*": self._prefix_unit(prefix, stems) for prefix in query.prefixes[:_MAX_UNITS]}
         strongest = sorted(units.values(), key=lambda unit: (not unit.known, -unit.idf * unit.weight))
@@ -152,6 +156,7 @@ class Planner:
         return Plan(
             units=tuple(self._with_typos(unit for unit in units.values() if unit.label in chosen)),
             bonuses=tuple(self._bonuses(query, pieces, language)),
+            common=not content and not query.prefixes,
         )
 
     # words and identifiers

@@ -695,11 +695,13 @@ def _evidence(plan: Plan, index: _ClassIndex, ids: Collection[str]) -> dict[str,
     for key in ids:
         body = {units[number].label for number in met[key] if number < len(units)}
         lead = {units[number - len(units)].label for number in met[key] if len(units) <= number < 2 * len(units)}
+        exact = any(number >= 2 * len(units) for number in met[key])
+        told = exact or not plan.common  # that "how" and "to" stand somewhere says nothing
         found[key] = KeywordEvidence(
             bm25=_rounded(scores.get(key, 0.0)),
-            term_share=shares.of(body),
-            title_share=shares.of(lead),
-            exact=any(number >= 2 * len(units) for number in met[key]),
+            term_share=shares.of(body) if told else 0.0,
+            title_share=shares.of(lead) if told else 0.0,
+            exact=exact,
             matched=tuple(unit.label for unit in units if unit.label in body),
         )
     return found
