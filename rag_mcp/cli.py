@@ -288,7 +288,7 @@ def query(
             base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
         response = base.search(request)
     if as_json:
-        typer.echo(json.dumps(search_payload(response), ensure_ascii=False))
+        typer.echo(json.dumps(search_payload(response, show_paths=True), ensure_ascii=False))
         return
     _print_answer(response)
 
@@ -374,7 +374,7 @@ def status(
 
     with _knowledge(db, corpus, profile, policy, None, collection) as base:
         base.warm_up()  # what is reported is how it is, not that it is still loading
-        payload = status_payload(base.status())
+        payload = status_payload(base.status(), show_paths=True)
     if as_json:
         typer.echo(json.dumps(payload, ensure_ascii=False))
         return

@@ -342,11 +342,13 @@ def _short(text: str, limit: int = 40) -> str:
 _ABSOLUTE_PATH = re.compile(
     r"""(?P<quote>['"`])(?:/|~/|\\\\|[A-Za-z]:[\\/]).*?(?P=quote)"""  # quoted: spaces may belong to it
     r"""|(?<![\w/:.\\<~-])(?:~?/[^\s'"`,;]|\\\\[^\s'"`,;]|[A-Za-z]:[\\/][^\s'"`,;])[^\s'"`,;]*"""
+    # A folder's name may have blanks: words up to the next one with a separator belong to it.
+    r"""(?:(?: [^\s'"`,;./\\]+){0,2} [^\s'"`,;/\\]*[/\\][^\s'"`,;]*)*"""
 )
 
 
-def search_payload(response: SearchResponse) -> Json:
-    """The answer of search_knowledge, and of ``rag-mcp query --json``."""
+def search_payload(response: SearchResponse, *, show_paths: bool = False) -> Json:
+    """The answer of search_knowledge, and of ``rag-mcp query --json``; for ``show_paths`` see error_payload."""
     return {
         "ok": True,
         "status": response.status,
@@ -354,7 +356,7 @@ def search_payload(response: SearchResponse) -> Json:
         "mode": response.mode.value,
         "confidence": response.confidence.value,
         "degraded": response.degraded,
-        "degraded_reason": _text(response.degraded_reason),
+        "degraded_reason": _told(response.degraded_reason, show_paths=show_paths),
         "coverage": {
             "queried": [item.value for item in response.coverage.queried],
             "skipped_by_acl": [item.value for item in response.coverage.skipped_by_acl],
@@ -414,7 +416,7 @@ def sources_payload(inventory: SourceInventory) -> Json:
     }
 
 
-def status_payload(status: Status, telemetry: Mapping[str, object] | None = None) -> Json:
+def status_payload(status: Status, telemetry: Mapping[str, object] | None = None, *, show_paths: bool = False) -> Json:
     """The answer of rag_status; ``telemetry`` is this process's own count when the caller keeps one."""
     return {
         "ok": True,
@@ -424,7 +426,7 @@ def status_payload(status: Status, telemetry: Mapping[str, object] | None = None
         "indexed_at": status.indexed_at,
         "embedder": _text(status.embedder),
         "vector_ready": status.vector_ready,
-        "degraded_reason": _text(status.degraded_reason),
+        "degraded_reason": _told(status.degraded_reason, show_paths=show_paths),
         "inventory": _plain(status.inventory),
         "integrity": _plain(status.integrity),
         "telemetry": _plain(status.telemetry if telemetry is None else telemetry),
@@ -443,8 +445,7 @@ def error_payload(error: BaseException, *, show_paths: bool = False) -> Json:
         # One text for missing and for hidden, whoever raised it: a difference would tell that the document exists.
         kind, message = error.code, NO_SUCH_DOCUMENT
     elif isinstance(error, RagMcpError):
-        text = scrub(str(error))
-        kind, message = error.code, text if show_paths else _ABSOLUTE_PATH.sub("<path>", text)
+        kind, message = error.code, _told(str(error), show_paths=show_paths) or ""
     else:
         kind, message = "internal_error", INTERNAL_ERROR
     return {"ok": False, "error": {"type": kind, "message": message}, "results": []}
@@ -536,6 +537,12 @@ def _entry(entry: DocumentEntry) -> Json:
 
 def _text(value: str | None) -> str | None:
     return None if value is None else neutralise(scrub(value))[0]
+
+
+def _told(text: str | None, *, show_paths: bool) -> str | None:
+    """A reason or an error text, without the places of this machine it may name."""
+    shown = _text(text)
+    return shown if shown is None or show_paths else _ABSOLUTE_PATH.sub("<path>", shown)
 
 
 def _value(value: StrEnum | None) -> str | None:

@@ -294,7 +294,8 @@ class KnowledgeBase:
 
         generation = self._generations.open(number)
         try:
-            opened = OpenGeneration(generation, scratch=self._config.scratch_dir, partial=partial)
+            needed = self._access()[1].classes
+            opened = OpenGeneration(generation, scratch=self._config.scratch_dir, partial=partial, needed=needed)
         except BaseException:
             generation.close()
             raise

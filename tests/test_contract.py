@@ -390,6 +390,8 @@ def test_a_foreign_exception_tells_nothing_of_itself():
         ("Cannot open /srv/db/gen/000017; run rag-mcp verify.", "Cannot open <path>; run rag-mcp verify."),
         ("Cannot open C:\\Users\\me\\db here", "Cannot open <path> here"),
         ("Cannot open ~/db here", "Cannot open <path> here"),
+        ("No model in /srv/my model dir/x. Set another.", "No model in <path> Set another."),
+        ("/srv/my dir/model.onnx is no model (wire type 7).", "<path> is no model (wire type 7)."),
         ("Set RAG_MCP_OLLAMA_URL to http://127.0.0.1:11434 and/or docs/a.md", None),
     ],
 )
@@ -397,6 +399,9 @@ def test_absolute_paths_stay_inside_unless_asked_for(message, sent):
     error = StoreDamaged(message)
     assert contract.error_payload(error)["error"]["message"] == (sent or message)
     assert contract.error_payload(error, show_paths=True)["error"]["message"] == message
+    degraded = replace(response(SearchRequest("x")), degraded=True, degraded_reason=message)
+    assert contract.search_payload(degraded)["degraded_reason"] == (sent or message)
+    assert contract.search_payload(degraded, show_paths=True)["degraded_reason"] == message
 
 
 def test_an_error_type_is_the_codes_of_the_error_tree():

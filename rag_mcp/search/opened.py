@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +31,19 @@ class OpenGeneration:
 
     Raises StoreDamaged when keyword files or the manifest are not byte by byte what was published: a shorter mapped
     file would kill the process, another one might answer. With ``partial``, keyword damage costs only its classes.
+    Damage of a class that is not ``needed`` costs nothing and is not told: nobody here may know that the class exists.
     """
 
-    def __init__(self, generation: Generation, *, scratch: Path | None, partial: bool = False) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        scratch: Path | None,
+        partial: bool = False,
+        needed: Collection[SourceClass] = tuple(SourceClass),
+    ) -> None:
         self.generation = generation
+        self._needed = frozenset(needed)
         self._scratch = scratch
         self._lock = threading.Lock()
         self._vector_lock = threading.Lock()
@@ -43,7 +52,7 @@ class OpenGeneration:
         self._vectors: ChromaReader | None = None
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
-        broken = _broken_classes(generation, partial=partial)
+        broken = _broken_classes(generation, self._needed, partial=partial)
         self.keywords = TantivyReader(generation.keywords_path, scratch=scratch, broken=broken)
 
     @property
@@ -80,19 +89,25 @@ class OpenGeneration:
                 self._vectors_done.set()
 
     def _open_vectors(self) -> ChromaReader:
-        from rag_mcp.stores.vectors import ChromaReader, check_database
+        from rag_mcp.stores.vectors import ChromaReader, check_database, class_folders
         from rag_mcp.stores.verify import changed_files
 
         # Native code aborts on a damaged index, so it only ever sees the bytes that the writer published and tested.
         damaged = changed_files(self.generation.folder, self.generation.info, below="chroma/")
-        if damaged:
-            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
         check_database(self.generation.chroma_path)
-        reader = ChromaReader(self.generation.chroma_path, scratch=self._scratch)
-        if reader.counts() != dict(self.generation.info.counts):
+        classes = class_folders(self.generation.chroma_path) if damaged else {}
+        broken = {classes.get(name.split("/")[1]) for name in damaged}
+        if None in broken or broken & self._needed:
+            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
+        hidden = {found for found in broken if found is not None}
+        reader = ChromaReader(self.generation.chroma_path, scratch=self._scratch, broken=hidden)
+        if self._of_needed(reader.counts()) != self._of_needed(self.generation.info.counts):
             reader.close()
             raise StoreDamaged("The vector index has lost or gained rows. Run: rag-mcp doctor --fix")
         return reader
+
+    def _of_needed(self, counts: Mapping[str, int]) -> dict[str, int]:
+        return {name: count for name, count in counts.items() if name in self._needed}
 
     def vectors_ready(self) -> bool:
         return self._vectors_done.is_set()
@@ -153,8 +168,8 @@ class OpenGeneration:
             self.generation.close()
 
 
-def _broken_classes(generation: Generation, *, partial: bool) -> set[SourceClass]:
-    """Classes whose keyword index is not what was published; any other damage, or without ``partial``, raises."""
+def _broken_classes(generation: Generation, needed: Collection[SourceClass], *, partial: bool) -> set[SourceClass]:
+    """Classes whose keyword index is not what was published; other damage raises, and a needed one if not ``partial``."""
     from rag_mcp.stores.verify import changed_files
 
     damaged = changed_files(generation.folder, generation.info, below=("keywords/", "manifest.json"))
@@ -163,8 +178,8 @@ def _broken_classes(generation: Generation, *, partial: bool) -> set[SourceClass
     classes = {member.value: member for member in SourceClass}
     found = [classes.get(name.split("/")[1]) if name.startswith("keywords/") else None for name in damaged]
     broken = {member for member in found if member is not None}
-    if damaged and (not partial or None in found):
+    if None in found or (broken.intersection(needed) and not partial):
         # The class is not named: whoever asks may not be allowed to know that it exists.
-        what = "its keyword index" if broken else "its manifest or a description"
+        what = "its manifest or a description" if None in found else "its keyword index"
         raise StoreDamaged(f"Generation {generation.number} is damaged: {what} has changed on disk.")
     return broken

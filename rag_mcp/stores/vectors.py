@@ -22,7 +22,15 @@ from rag_mcp.stores.files import disk_is_full, is_passing, is_writable, private_
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["REWRITTEN_ON_OPEN", "ChromaReader", "ChromaWriter", "check_database", "copy_index", "is_settled"]
+__all__ = [
+    "REWRITTEN_ON_OPEN",
+    "ChromaReader",
+    "ChromaWriter",
+    "check_database",
+    "class_folders",
+    "copy_index",
+    "is_settled",
+]
 
 # The one file Chroma changes when a folder is merely opened; all others keep their bytes.
 REWRITTEN_ON_OPEN = frozenset({"chroma.sqlite3", "chroma.sqlite3-journal", "chroma.sqlite3-wal", "chroma.sqlite3-shm"})
@@ -38,6 +46,7 @@ _HNSW = {
     "batch_size": 2,
     "sync_threshold": 2,
 }
+_PREFIX = "chunks-"
 _BUSY_TIMEOUT_S = 30.0
 _OPENING = threading.Lock()
 # Looked-up vectors that a reader keeps: what comes up in one answer tends to come up in the next.
@@ -62,6 +71,17 @@ def check_database(folder: Path) -> None:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
     if verdict != b"ok":
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 fails its own check.")
+
+
+def class_folders(folder: Path) -> dict[str, SourceClass]:
+    """{name of an index folder: class whose vectors it holds}. Raises StoreDamaged."""
+    query = "SELECT s.id, c.name FROM segments s JOIN collections c ON s.collection = c.id WHERE s.scope = 'VECTOR'"
+    path = folder / "chroma.sqlite3"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            return {str(row[0]): SourceClass(row[1].removeprefix(_PREFIX)) for row in database.execute(query)}
+    except (sqlite3.Error, ValueError, AttributeError) as error:
+        raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
 
 
 def copy_index(source: Path, target: Path) -> None:
@@ -119,7 +139,7 @@ class _ChromaFolder:
             for collection in self._client.list_collections():
                 name = getattr(collection, "name", collection)
                 with suppress(ValueError):
-                    source_class = SourceClass(str(name).removeprefix("chunks-"))
+                    source_class = SourceClass(str(name).removeprefix(_PREFIX))
                     self._collections[source_class] = self._client.get_collection(str(name), embedding_function=None)
 
     def counts(self) -> dict[str, int]:
@@ -142,9 +162,15 @@ class _ChromaFolder:
 
 
 class ChromaReader(_ChromaFolder):
-    """Reads one folder. A folder that can't be written is copied to ``scratch`` first: Chroma has no read-only mode."""
+    """Reads one folder. A folder that can't be written is copied to ``scratch`` first: Chroma has no read-only mode.
 
-    def __init__(self, folder: Path, *, scratch: Path | None = None) -> None:
+    Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
+    """
+
+    def __init__(
+        self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
+    ) -> None:
+        self._broken = frozenset(broken)
         self._copy: Path | None = None
         self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
         if not is_writable(folder):
@@ -155,10 +181,12 @@ class ChromaReader(_ChromaFolder):
         except BaseException:
             self._drop_copy()
             raise
+        for source_class in self._broken:  # even counting the rows of one would load it
+            self._collections.pop(source_class, None)
 
     def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
         """Nearest first; ties by id."""
-        collection = self._collections.get(source_class)
+        collection = self._whole(source_class)
         if collection is None:
             return []
         with _translated(self._folder):
@@ -183,7 +211,7 @@ class ChromaReader(_ChromaFolder):
         """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
         import numpy as np
 
-        collection: Any = self._collections.get(source_class)
+        collection = self._whole(source_class)
         wanted = sorted(ids) if collection is not None else []
         found: list[str] = []
         blocks: list[Vectors] = []
@@ -194,6 +222,11 @@ class ChromaReader(_ChromaFolder):
                 found.extend(answer["ids"])
                 blocks.append(np.asarray(answer["embeddings"], dtype=np.float32))
         return found, np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32)
+
+    def _whole(self, source_class: SourceClass) -> Any:
+        if source_class in self._broken:
+            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
+        return self._collections.get(source_class)
 
     def close(self) -> None:
         try:
@@ -215,7 +248,7 @@ class ChromaWriter(_ChromaFolder):
         if source_class not in self._collections:
             with _translated(self._folder):
                 self._collections[source_class] = self._client.create_collection(
-                    f"chunks-{source_class.value}",
+                    f"{_PREFIX}{source_class.value}",
                     embedding_function=None,
                     configuration={"hnsw": _HNSW},
                 )
