@@ -18,10 +18,11 @@ __all__ = ["EMBEDDER_NAMES", "EmbedderIdentity", "embedder_identity", "open_embe
 EMBEDDER_NAMES = ("minilm", "minilm-int8", "bge", "onnx", "ollama", "hash")
 
 
-def open_embedder(config: Config, *, known: MutableMapping[str, str] | None = None) -> Embedder:
+def open_embedder(config: Config, *, known: MutableMapping[str, str] | None = None, lazy: bool = False) -> Embedder:
     """Load the embedder that ``config.embedder`` names; "hash:SEED" gives the hash embedder another identity.
 
-    ``known`` as in ``embedder_identity``. Raises UnknownEmbedder, ModelMissing, ModelDamaged, or EmbedderError.
+    ``known`` as in ``embedder_identity``. ``lazy`` opens a local model only when the first text is embedded: counting
+    tokens does not need it. Raises UnknownEmbedder, ModelMissing, ModelDamaged, or EmbedderError.
     """
     kind, seed = _split(config.embedder)
     if kind == "hash":
@@ -35,7 +36,7 @@ def open_embedder(config: Config, *, known: MutableMapping[str, str] | None = No
     from rag_mcp.embedders.onnx import OnnxEmbedder
 
     spec = _onnx_spec(kind, config)
-    return OnnxEmbedder(spec, spec.identity({} if known is None else known), workers=config.embed_workers)
+    return OnnxEmbedder(spec, spec.identity({} if known is None else known), workers=config.embed_workers, lazy=lazy)
 
 
 def embedder_identity(config: Config, *, known: MutableMapping[str, str] | None = None) -> EmbedderIdentity:

@@ -44,20 +44,36 @@ def default_workers() -> int:
 class OnnxEmbedder:
     """One session, ``workers`` threads during ``embed_documents``; queries run in the caller's thread.
 
-    ``truncated`` counts texts that were cut to ``max_tokens``. Raises ModelMissing and ModelDamaged when opened.
+    ``truncated`` counts texts that were cut to ``max_tokens``. Raises ModelMissing and ModelDamaged when opened; with
+    ``lazy`` the model is opened, and its faults are raised, by the first text.
     """
 
-    def __init__(self, spec: OnnxSpec, identity: EmbedderIdentity, *, workers: int | None = None) -> None:
+    def __init__(
+        self, spec: OnnxSpec, identity: EmbedderIdentity, *, workers: int | None = None, lazy: bool = False
+    ) -> None:
         self._spec = spec
         self._identity = identity
         self._workers = workers or default_workers()
         self._counting = threading.Lock()
         self.truncated = 0
         self._tokenizer = _open_tokenizer(spec)
-        self._session: Any = _open_session(spec)
-        self._output = output_in_use([output.name for output in self._session.get_outputs()])
-        self._input_types = _input_types(spec, self._session)
-        self._probe()
+        self._loading = threading.Lock()
+        self._closed = False
+        self._session: Any = None
+        self._output = ""
+        self._input_types: dict[str, str] = {}
+        if not lazy:
+            self._load()
+
+    def _load(self) -> None:
+        """Open the model once; a lazy embedder pays for it with its first text."""
+        with self._loading:
+            if self._session is None and not self._closed:
+                session = _open_session(self._spec)
+                self._output = output_in_use([output.name for output in session.get_outputs()])
+                self._input_types = _input_types(self._spec, session)
+                self._session = session
+                self._probe()
 
     @property
     def name(self) -> str:
@@ -83,6 +99,7 @@ class OnnxEmbedder:
     ) -> Vectors:
         import numpy as np
 
+        self._load()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         starts = range(0, len(texts), _TASK_TEXTS)
         pool = ThreadPoolExecutor(max_workers=self._workers, thread_name_prefix="embed")
@@ -97,6 +114,7 @@ class OnnxEmbedder:
         return vectors
 
     def embed_query(self, text: str) -> Vectors:
+        self._load()
         prefix = self._spec.query_prefix
         return self._embed(prefix + text if prefix and self.count_tokens(text) else text)
 
@@ -106,6 +124,7 @@ class OnnxEmbedder:
         return familiarity(words_of(clean, encoding.offsets, encoding.tokens, _UNKNOWN_TOKENS))
 
     def close(self) -> None:
+        self._closed = True
         self._session = None
 
     def _embed_all(self, texts: Sequence[str]) -> Vectors:

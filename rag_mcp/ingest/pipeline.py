@@ -291,7 +291,7 @@ class _Run:
 
     @cached_property
     def embedder(self) -> Embedder:
-        embedder = open_embedder(self.config, known=self.stats.models)
+        embedder = open_embedder(self.config, known=self.stats.models, lazy=True)
         if embedder.fingerprint != self.identity.fingerprint:
             raise EmbedderError("The model's files changed while the run was under way. Run again.")
         return embedder

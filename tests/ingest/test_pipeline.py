@@ -536,3 +536,22 @@ def test_a_changed_policy_moves_classes_without_embedding(library, tmp_path):
     assert summary.chunks_embedded == 0
     assert {chunk["source_class"] for chunk in library.dump().values()} == {"docs", "memory"}
     assert "plans/x.md" not in library.sources("secret plan")
+
+
+def test_a_rename_does_not_even_load_the_model(library):
+    library.write({"a.md": TREES})
+    real = {"embedder": "minilm-int8"}
+    library.ingest(config=real)
+    (library.corpus / "a.md").rename(library.corpus / "b.md")
+    code = f"""
+        import sys
+        from pathlib import Path
+        from rag_mcp.config import Config
+        from rag_mcp.knowledge import KnowledgeBase
+        config = Config.load({{}}, corpus_root=Path({str(library.corpus)!r}), db_path=Path({str(library.store_path)!r}))
+        summary = KnowledgeBase.open(config).ingest()
+        assert (summary.published, summary.chunks_embedded) == (True, 0), summary
+        assert "onnxruntime" not in sys.modules
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
