@@ -182,3 +182,18 @@ def test_another_programs_chroma_folder_is_left_alone(tmp_path):
     assert resolve_store(folder) == tmp_path / "old.chroma.rag_mcp"
     assert resolve_store(tmp_path / "new") == tmp_path / "new"
     assert resolve_store(tmp_path / "new", "other") == tmp_path / "new" / "collections" / "other"
+
+
+def test_dropping_all_older_generations_is_finished_later_where_a_reader_held_on(store):
+    publish(store)
+    held = store.open()
+    publish(store)
+    store.collect_for_good(asked=True, keep=2)
+    assert store.numbers() == [1, 2]
+    publish(store)
+    held.close()
+    store.collect_for_good(asked=False, keep=2)
+    assert store.numbers() == [3]
+    publish(store)
+    store.collect_for_good(asked=False, keep=2)
+    assert store.numbers() == [3, 4]
