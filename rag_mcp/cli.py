@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _fail(error: RagMcpError) -> NoReturn:
-    typer.echo(f"rag-mcp: {error}", err=True)
+    _say(f"rag-mcp: {error}", err=True)
     if isinstance(error, StoreLocked):
         sys.exit(LOCKED)
     sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
@@ -84,6 +84,19 @@ def serve(
         from rag_mcp.server import main as run_server
 
         sys.exit(run_server())
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    """Print words that may quote a file's name or content, or what the caller typed."""
+    from rag_mcp.sanitize import terminal_safe
+
+    typer.echo(terminal_safe(text), err=err)
+
+
+def _say_json(value: object) -> None:
+    from rag_mcp.sanitize import json_safe
+
+    typer.echo(json_safe(json.dumps(value, ensure_ascii=False)))
 
 
 def _config(**flags: object) -> Config:
@@ -219,7 +232,7 @@ def summary_payload(summary: IngestSummary) -> dict[str, object]:
 
 def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"ok": True, "dry_run": options.dry_run, **summary_payload(summary)}, ensure_ascii=False))
+        _say_json({"ok": True, "dry_run": options.dry_run, **summary_payload(summary)})
         return
     state = f"generation {summary.generation}" if summary.generation is not None else "no generation"
     line = (
@@ -231,14 +244,14 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
     typer.echo(line)
     if quiet:
         return
-    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.sanitize import one_line
 
     if summary.rebuilt_because:
-        typer.echo(f"Built anew: {summary.rebuilt_because}.")
+        typer.echo(f"Built anew: {one_line(summary.rebuilt_because)}.")
     for reason, count in summary.excluded.items():
         typer.echo(f"Not part of the corpus: {count} ({reason}).")
     for item in summary.skipped:
-        typer.echo(f"Left out: {terminal_safe(item.source)}: {terminal_safe(item.reason)}")
+        typer.echo(f"Left out: {one_line(item.source)}: {one_line(item.reason)}")
 
 
 # --- query -----------------------------------------------------------------------------------------------------------
@@ -288,7 +301,7 @@ def query(
             base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
         response = base.search(request)
     if as_json:
-        typer.echo(json.dumps(search_payload(response, show_paths=True), ensure_ascii=False))
+        _say_json(search_payload(response, show_paths=True))
         return
     _print_answer(response)
 
@@ -328,11 +341,11 @@ def _print_answer(response: SearchResponse) -> None:
     from rich.text import Text
 
     from rag_mcp.models import Reason
-    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.sanitize import one_line, terminal_safe
 
     console = _console()
     if response.degraded:
-        console.print(Text(f"Degraded: {response.degraded_reason}", style="yellow"))
+        console.print(Text(f"Degraded: {one_line(response.degraded_reason or '')}", style="yellow"))
     if response.status != "OK":
         console.print(Text(f"{response.status} ({response.reason})", style="bold"))
         if response.reason is Reason.EMPTY_STORE:
@@ -341,17 +354,17 @@ def _print_answer(response: SearchResponse) -> None:
     for number, result in enumerate(response.results, start=1):
         cited = result.citation
         head = f"{number}. {cited.source}:{cited.line_start}-{cited.line_end}"
-        console.print(Text(terminal_safe(head), style="bold cyan"))
+        console.print(Text(one_line(head), style="bold cyan"))
         about = " > ".join(cited.heading_path) or cited.title
-        note = f"   {terminal_safe(about)}  [{result.confidence}, {result.score:.2f}]"
+        note = f"   {one_line(about)}  [{result.confidence}, {result.score:.2f}]"
         if cited.snapshot_date:
             note += f"  as of {', '.join((cited.snapshot_date, *cited.also_unchanged_on))}"
         console.print(Text(note, style="dim"))
         # Every line of a passage is prefixed, so that a passage can't look like another result.
-        for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").split("\n"):
+        for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").splitlines():
             console.print(Text(f"   | {line}"))
         for source in result.also_in:
-            console.print(Text(f"   same text in {terminal_safe(source)}", style="dim"))
+            console.print(Text(f"   same text in {one_line(source)}", style="dim"))
         if result.explain:
             console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
         console.print()
@@ -376,18 +389,19 @@ def status(
         base.warm_up()  # what is reported is how it is, not that it is still loading
         payload = status_payload(base.status(), show_paths=True)
     if as_json:
-        typer.echo(json.dumps(payload, ensure_ascii=False))
+        _say_json(payload)
         return
-    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.sanitize import one_line
 
     for key, value in payload.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-        typer.echo(f"{key}: {terminal_safe(str(shown))}")
+        typer.echo(f"{key}: {one_line(str(shown))}")
 
 
 @app.command()
 def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
     """Check every byte, id, record and vector of the live generation. Exits with 1 when something differs."""
+    from rag_mcp.sanitize import one_line
     from rag_mcp.stores.generations import GenerationStore, resolve_store
     from rag_mcp.stores.verify import verify_store
 
@@ -395,10 +409,10 @@ def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = Non
     store = GenerationStore(resolve_store(config.store_path, config.collection))
     number, problems = verify_store(store, scratch=config.scratch_dir)
     if as_json:
-        typer.echo(json.dumps({"ok": not problems, "generation": number, "problems": problems}, ensure_ascii=False))
+        _say_json({"ok": not problems, "generation": number, "problems": problems})
     else:
         for problem in problems:
-            typer.echo(problem)
+            typer.echo(one_line(problem))
         typer.echo(f"generation {number}: {'clean' if not problems else f'{len(problems)} problems'}")
     if problems:
         raise typer.Exit(FAILED)
@@ -430,17 +444,18 @@ def doctor(
 ) -> None:
     """Look at everything that can be wrong here and say what to do. Exits with 1 when something is."""
     from rag_mcp.maintenance import examine, repair
+    from rag_mcp.sanitize import one_line
 
     config = _config(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
     if fix:
         for line in repair(config):
-            typer.echo(line)
+            _say(line)
     findings = examine(config)
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False))
+        _say_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            typer.echo(f"{'ok  ' if finding.ok else 'BAD '} {finding.what}: {finding.detail}")
+            typer.echo(f"{'ok  ' if finding.ok else 'BAD '} {finding.what}: {one_line(finding.detail)}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(FAILED)
 
@@ -469,7 +484,7 @@ def watch(
         try:
             _print_summary(run_ingest(config, options), options, quiet=True, as_json=False)
         except RagMcpError as error:
-            typer.echo(f"rag-mcp: {error}", err=True)
+            _say(f"rag-mcp: {error}", err=True)
 
     watch_corpus(config, run, debounce_s=debounce)
 
@@ -480,7 +495,7 @@ def gaps(
 ) -> None:
     """Group the questions that found nothing, most frequent first."""
     from rag_mcp.errors import ConfigError
-    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.sanitize import one_line
     from rag_mcp.search.gaps import group_gaps, read_gaps
 
     path = file or _config().gap_log
@@ -488,12 +503,12 @@ def gaps(
         raise ConfigError("No gap log: name the file, or set RAG_MCP_GAP_LOG.")
     groups = group_gaps(read_gaps(path))
     if as_json:
-        typer.echo(json.dumps([asdict(group) for group in groups], ensure_ascii=False))
+        _say_json([asdict(group) for group in groups])
         return
     for group in groups:
-        typer.echo(f"{group.count} x  {terminal_safe(group.questions[0])}  (last {group.last_at})")
+        typer.echo(f"{group.count} x  {one_line(group.questions[0])}  (last {one_line(group.last_at)})")
         for question in group.questions[1:]:
-            typer.echo(f"       {terminal_safe(question)}")
+            typer.echo(f"       {one_line(question)}")
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -528,9 +543,9 @@ def evaluate(
         json_file.write_text(json.dumps(made, ensure_ascii=False, indent=1), encoding="utf-8")
     if report is not None:
         report.write_text(render(made, comparison=comparison), encoding="utf-8")
-    typer.echo(mode_table(made))
+    _say(mode_table(made))
     if comparison is not None:
-        typer.echo(comparison_table(comparison))
+        _say(comparison_table(comparison))
 
 
 def _measured(config: Config, questions: Path, modes: str, *, calibrated: bool = True) -> EvalReport:
@@ -620,6 +635,6 @@ def client_config(
         return
     path = file or default_path(chosen, platform=sys.platform, home=Path.home(), env=environment())
     result = write_config(path, chosen, block)
-    typer.echo(f"{result.path}: {'changed' if result.changed else 'already so'}")
+    _say(f"{result.path}: {'changed' if result.changed else 'already so'}")
     if result.backup is not None:
-        typer.echo(f"backup: {result.backup}")
+        _say(f"backup: {result.backup}")

@@ -5,10 +5,11 @@ Nothing here judges the words of a text; a passage stays data because JSON (or a
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
-__all__ = ["neutralise", "scrub", "terminal_safe"]
+__all__ = ["json_safe", "neutralise", "one_line", "scrub", "terminal_safe"]
 
 # One scan decides whether there is anything to do; almost every text ends here. A carriage return before a line feed
 # is an ordinary line end.
@@ -32,6 +33,11 @@ _TAG = re.compile("[\U000e0000-\U000e0fff]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")
 _HONEST_TAG = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
     "|[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\U000e0100-\U000e01ef]"
+)
+_LINE_BREAK = re.compile("[\n\u2028\u2029]")
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
 )
 _JOINER = re.compile("[\u180e\u200c\u200d]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -69,6 +75,16 @@ def neutralise(text: str) -> tuple[str, tuple[str, ...]]:
 def terminal_safe(text: str) -> str:
     """Return text that can't move the cursor, reorder a line or break an encoder; for one value on a terminal."""
     return _BIDI.sub("", neutralise(scrub(text))[0])
+
+
+def one_line(text: str) -> str:
+    """Return ``terminal_safe`` text without line breaks: a name or a title can't begin a line of its own."""
+    return _LINE_BREAK.sub(" ", terminal_safe(text))
+
+
+def json_safe(text: str) -> str:
+    """Spell what a JSON text holds invisibly, or a terminal would obey, as escapes: the same data, fit to look at."""
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def scrub(text: str) -> str:

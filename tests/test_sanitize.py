@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rag_mcp.sanitize import neutralise, scrub, terminal_safe
+from rag_mcp.sanitize import json_safe, neutralise, one_line, scrub, terminal_safe
 
 HOSTILE = st.text(
     st.one_of(
@@ -94,3 +95,16 @@ def test_terminal_text_can_always_be_encoded_and_holds_no_direction_marks(text):
 
 def test_lone_surrogates_are_replaced():
     assert scrub("a\ud800b\udfff") == "a\ufffdb\ufffd"
+
+
+@given(st.text(st.characters()))
+def test_escaped_json_holds_the_same_data_and_nothing_a_terminal_would_obey_or_hide(text):
+    shown = json_safe(json.dumps([text], ensure_ascii=False))
+    assert json.loads(shown) == [text]
+    shown.encode("utf-8")
+    assert terminal_safe(shown) == shown
+
+
+@given(st.text(st.characters()))
+def test_a_name_or_title_stays_on_its_line(text):
+    assert len(one_line(text).splitlines()) <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,10 +33,18 @@ class GapGroup:
 
 
 def append_gap(path: Path, gap: Gap) -> None:
-    """Add one line. Raises OSError: the caller decides that a full disk must not fail a search."""
+    """Add one line to a file that, if it is new, only its owner may read.
+
+    Raises OSError: the caller decides that a full disk must not fail a search.
+    """
     line = json.dumps({"at": gap.at, "question": gap.question, "reason": gap.reason}, ensure_ascii=False)
-    with open(path, "a", encoding="utf-8") as stream:
+    # What UTF-8 can't carry, a lone surrogate, is spelled as JSON spells it.
+    with open(path, "a", encoding="utf-8", errors="backslashreplace", opener=_owners_only) as stream:
         stream.write(line + "\n")
+
+
+def _owners_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read_gaps(path: Path) -> list[Gap]:
