@@ -126,6 +126,7 @@ def test_two_thousand_random_calls_are_all_answered_within_the_schemas(server):
         outcomes.add((tool, content["ok"]))
         text = str(content)
         assert folder not in text
+        assert "Hidden" not in text and "c.md" not in text
         if not content["ok"]:
             assert result["isError"] is True
             assert not any(word in content["error"]["message"] for word in INTERNAL), (arguments, content)
