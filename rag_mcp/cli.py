@@ -252,6 +252,8 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
         typer.echo(f"Not part of the corpus: {count} ({reason}).")
     for item in summary.skipped:
         typer.echo(f"Left out: {one_line(item.source)}: {one_line(item.reason)}")
+    for notice in summary.notices:
+        typer.echo(f"Note: {one_line(notice.source)}: {one_line(notice.text)}")
 
 
 # --- query -----------------------------------------------------------------------------------------------------------

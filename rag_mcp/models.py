@@ -22,6 +22,7 @@ __all__ = [
     "Level",
     "ListRequest",
     "Mode",
+    "Notice",
     "Passage",
     "Reason",
     "Result",
@@ -145,6 +146,15 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something its owner should know of a file or folder that is indexed, or of the run itself (``source`` is then
+    what was asked for, such as a pattern). Never holds file content."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IngestSummary:
     files_seen: int
     files_ingested: int
@@ -163,6 +173,7 @@ class IngestSummary:
     generation: int | None
     published: bool
     skipped: tuple[Skipped, ...]
+    notices: tuple[Notice, ...]
     excluded: Mapping[str, int]
     elapsed_s: float
 

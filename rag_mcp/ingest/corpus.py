@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.errors import CorpusError, InvalidArgument
 from rag_mcp.globs import composed
-from rag_mcp.models import Skipped
+from rag_mcp.models import Notice, Skipped
 from rag_mcp.paths import MAX_PATH_CHARS, name_problem, path_problem, printable
 from rag_mcp.policy import Policy, denied, included
 
@@ -101,12 +101,14 @@ class CorpusListing:
     """What a walk found, all in path order. ``excluded`` counts entries left out by rule (a folder counts once).
 
     ``unreadable`` names files and folders; ``holds_back`` tells whether a known path lies under one of them.
+    ``notices`` say what the owner should know of what was asked for, such as a pattern that met nothing.
     """
 
     files: tuple[CorpusFile, ...]
     skipped: tuple[Skipped, ...] = ()
     unreadable: tuple[str, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
 
     def holds_back(self, path: str) -> bool:
         """Tell whether ``path`` may exist unseen: it, or a folder above it, could not be read."""

@@ -44,6 +44,7 @@ class ParsedFile:
     date: str | None
     language: str
     passages: tuple[ParsedPassage, ...]
+    notices: tuple[str, ...] = ()
 
 
 def text_key(embedded: str) -> str:

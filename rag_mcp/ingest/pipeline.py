@@ -29,7 +29,7 @@ from rag_mcp.ingest.options import GUARD_VERSION, IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
 from rag_mcp.ingest.snapshots import group_series
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
-from rag_mcp.models import IngestSummary, Skipped, SourceClass
+from rag_mcp.models import IngestSummary, Notice, Skipped, SourceClass
 from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
 from rag_mcp.stores.files import writing
 from rag_mcp.stores.generations import KEPT_GENERATIONS, Generation, GenerationStore, resolve_store
@@ -89,7 +89,7 @@ def run_ingest(
             again.embedded_count = run.embedded_count
             summary = again.execute()
         if not options.dry_run:
-            write_last_run(store.root, _now(), summary.skipped)
+            write_last_run(store.root, _now(), summary.skipped, summary.notices)
         return summary
 
 
@@ -344,6 +344,7 @@ class _Run:
             derivation=self._derivation(),
             files=dict(sorted(entries.items())),
             rejected=content.rejected,
+            notices=_notices(content, old),
         )
         return manifest, records
 
@@ -380,7 +381,7 @@ class _Run:
             entry = content.unchanged.pop(path, None) or content.kept.pop(path)
             parsed = self._reread(path, entry)
             if parsed is None:
-                parsed = self._restore(path, entry, live)
+                parsed = self._restore(path, entry, live, old)
             content.parsed[path] = parsed
 
     def _reread(self, path: str, entry: FileEntry) -> ParsedFile | None:
@@ -395,13 +396,14 @@ class _Run:
         except CorpusError:
             return None
 
-    def _restore(self, path: str, entry: FileEntry, live: Generation | None) -> ParsedFile:
+    def _restore(self, path: str, entry: FileEntry, live: Generation | None, old: Manifest | None) -> ParsedFile:
         """The file as it was last indexed, from the index itself: it can't be read now."""
         from rag_mcp.ingest.restore import restore_file
 
         if live is None:
             raise StoreDamaged(f"{path} can't be read, and no index holds its last state.")
-        return restore_file(path, entry, live.keywords_path)
+        notices = old.notices.get(path, ()) if old is not None else ()
+        return restore_file(path, entry, live.keywords_path, notices=notices)
 
     # --- build and publish -------------------------------------------------------------------------------------------
 
@@ -546,6 +548,10 @@ class _Run:
             generation=published if published is not None else (live.number if live is not None else None),
             published=published is not None,
             skipped=skipped,
+            notices=(
+                *listing.notices,
+                *(Notice(path, text) for path, texts in sorted(manifest.notices.items()) for text in texts),
+            ),
             excluded=listing.excluded,
             elapsed_s=0.0,
         )
@@ -576,12 +582,20 @@ def _status(file: CorpusFile) -> FileStat:
     return file.size, file.mtime_ns, file.ctime_ns, file.inode
 
 
+def _notices(content: _Content, old: Manifest | None) -> dict[str, tuple[str, ...]]:
+    """What is to be said of each indexed file: of those read just now, and as it was of the others."""
+    before = old.notices if old is not None else {}
+    known = {path: before[path] for path in [*content.unchanged, *content.kept] if path in before}
+    return {**known, **{path: file.notices for path, file in content.parsed.items() if file.notices}}
+
+
 def _entries_differ(old: Manifest, new: Manifest) -> bool:
     """True when files or their passages changed although no stored record did (for example a repeated snapshot)."""
     return (
         old.files.keys() != new.files.keys()
         or dict(old.derivation) != dict(new.derivation)
         or {path: tuple(value) for path, value in old.rejected.items()} != dict(new.rejected)
+        or dict(old.notices) != dict(new.notices)
         or any(
             entry is not new.files[path] and _plain(entry) != _plain(new.files[path])
             for path, entry in old.files.items()

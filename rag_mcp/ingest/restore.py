@@ -13,7 +13,7 @@ from rag_mcp.stores.manifest import FileEntry
 __all__ = ["restore_file"]
 
 
-def restore_file(path: str, entry: FileEntry, keywords: Path) -> ParsedFile:
+def restore_file(path: str, entry: FileEntry, keywords: Path, *, notices: tuple[str, ...] = ()) -> ParsedFile:
     """Rebuild what parsing gave. Raises StoreDamaged when the index lacks a passage."""
     reader = TantivyReader(keywords)
     try:
@@ -41,4 +41,5 @@ def restore_file(path: str, entry: FileEntry, keywords: Path) -> ParsedFile:
         date=own.date if own else None,
         language=own.language if own else "en",
         passages=tuple(passages),
+        notices=notices,
     )

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_mcp.models import Skipped
+from rag_mcp.models import Notice, Skipped
 from rag_mcp.stores.files import read_json
 
 __all__ = ["LastRun", "read_last_run", "write_last_run"]
@@ -20,13 +20,18 @@ _NAME = "last-run.json"
 class LastRun:
     finished_at: str
     skipped: tuple[Skipped, ...]
+    notices: tuple[Notice, ...] = ()
 
 
-def write_last_run(root: Path, finished_at: str, skipped: Sequence[Skipped]) -> None:
+def write_last_run(root: Path, finished_at: str, skipped: Sequence[Skipped], notices: Sequence[Notice]) -> None:
     """Replace the note; a failure is ignored, since nothing depends on it."""
     import json
 
-    value = {"finished_at": finished_at, "skipped": [[item.source, item.reason] for item in skipped]}
+    value = {
+        "finished_at": finished_at,
+        "skipped": [[item.source, item.reason] for item in skipped],
+        "notices": [[item.source, item.text] for item in notices],
+    }
     temporary = root / f".{_NAME}.tmp"
     with suppress(OSError):
         temporary.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8", errors="replace")
@@ -39,6 +44,10 @@ def read_last_run(root: Path) -> LastRun | None:
         raw = read_json(root / _NAME)
         if not isinstance(raw, dict):
             return None
-        return LastRun(str(raw["finished_at"]), tuple(Skipped(str(s), str(r)) for s, r in raw["skipped"]))
+        return LastRun(
+            str(raw["finished_at"]),
+            tuple(Skipped(str(source), str(reason)) for source, reason in raw["skipped"]),
+            tuple(Notice(str(source), str(text)) for source, text in raw.get("notices", ())),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None

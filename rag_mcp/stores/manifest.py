@@ -69,12 +69,14 @@ class Manifest:
     """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived.
 
     ``rejected`` maps a file left out for its content to (digest of that content, reason), so that it is not read again.
+    ``notices`` maps an indexed file to what its owner should know of it, so that every report says it.
     """
 
     identity: Mapping[str, object]
     derivation: Mapping[str, object]
     files: Mapping[str, FileEntry]
     rejected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def ids(self) -> dict[SourceClass, set[str]]:
         """Ids that both indexes must hold, by class."""
@@ -142,6 +144,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "identity": dict(manifest.identity),
         "derivation": dict(manifest.derivation),
         "rejected": {source: list(reason) for source, reason in sorted(manifest.rejected.items())},
+        "notices": {source: list(texts) for source, texts in sorted(manifest.notices.items())},
         "files": files,
     }
     write_json(path, value)
@@ -158,6 +161,7 @@ def read_manifest(path: Path) -> Manifest:
             derivation=raw["derivation"],
             files={source: _entry(values) for source, values in raw["files"].items()},
             rejected={source: (row[0], row[1]) for source, row in raw["rejected"].items()},
+            notices={source: tuple(texts) for source, texts in raw.get("notices", {}).items()},
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreDamaged("The manifest of this generation is damaged. Run: rag-mcp doctor --fix") from error
