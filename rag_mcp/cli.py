@@ -6,6 +6,7 @@ holds the lock, 4 done but files were left out and --strict was given.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rag_mcp.clients import Host, WriteResult
     from rag_mcp.config import Config
     from rag_mcp.evaluation import EvalReport
     from rag_mcp.ingest.options import IngestOptions
@@ -330,8 +332,10 @@ class _knowledge:  # noqa: N801  # used like contextlib's lower-case managers
         )
 
     def __enter__(self) -> KnowledgeBase:
-        from rag_mcp.knowledge import KnowledgeBase
+        from rag_mcp.knowledge import KnowledgeBase, doubtful_settings
 
+        for text in doubtful_settings(self._config):
+            _say(f"rag-mcp: {text}", err=True)
         self._base = KnowledgeBase.open(self._config)
         return self._base
 
@@ -617,10 +621,13 @@ def client_config(
     file: Annotated[
         Path | None, typer.Option("--file", help="The host's file, if it is not where it usually is.")
     ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the entry (default: after the folder).")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write over an entry of that --name, whatever store it is for.")
+    ] = False,
 ) -> None:
-    """Print the block that registers this server with a host program."""
-    from rag_mcp.clients import client_block, default_path, parse_host, render_block, server_env, write_config
-    from rag_mcp.config import environment
+    """Print the block that registers this server with a host program. Every store gets an entry of its own."""
+    from rag_mcp.clients import Host, client_block, parse_host, planned, render_block, server_env, write_config
 
     config = _config(
         db_path=db,
@@ -630,13 +637,50 @@ def client_config(
         policy_path=policy,
         collection=collection,
     )
-    chosen = parse_host(host)
-    block = client_block(chosen, command=sys.executable, args=("-m", "rag_mcp"), env=server_env(config))
-    if not write:
-        typer.echo(render_block(chosen, block), nl=False)
-        return
-    path = file or default_path(chosen, platform=sys.platform, home=Path.home(), env=environment())
-    result = write_config(path, chosen, block)
-    _say(f"{result.path}: {'changed' if result.changed else 'already so'}")
+    known = parse_host(host)
+    server: dict[str, Any] = {"command": sys.executable, "args": ("-m", "rag_mcp"), "env": server_env(config)}
+    block = client_block(known, **server, name=name)
+    words = _access_in_words(config)
+    if write:
+        path = file or _host_file(known)
+        _print_written(write_config(path, known, block, name=name, replace=replace))
+    else:
+        if name is None and (file is not None or known is not Host.GENERIC):
+            with contextlib.suppress(RagMcpError):  # a preview needs no file; --write says what is wrong with it
+                block = client_block(known, **server, name=planned(file or _host_file(known), known, block)[0].name)
+        typer.echo(render_block(known, block), nl=False)
+    _say(words, err=True)
+
+
+def _host_file(host: Host) -> Path:
+    """The file to write, and on stderr why it is this one where that is not certain."""
+    from rag_mcp.clients import find_place
+    from rag_mcp.config import environment
+
+    place = find_place(host, platform=sys.platform, home=Path.home(), env=environment())
+    if place.why:
+        _say(f"{place.path} is used: {place.why}. Use --file if another one is read.", err=True)
+    return place.path
+
+
+def _access_in_words(config: Config) -> str:
+    from rag_mcp.policy import load_policy
+    from rag_mcp.search.access import profile_in_words, profile_problem, resolve_profile
+
+    policy = load_policy(config.policy_path)
+    problem = profile_problem(config.profile, policy)
+    words = f"Access: {profile_in_words(resolve_profile(config.profile, policy))}."
+    return f"{words} {problem}" if problem else words
+
+
+def _print_written(result: WriteResult) -> None:
+    made = result.registration
+    _say(f"{result.path}: {made.name}: {'changed' if result.changed else 'already so'}")
     if result.backup is not None:
         _say(f"backup: {result.backup}")
+    for change in made.changed:
+        _say(f"was set before: {change}")
+    if made.kept:
+        _say(f"kept: {', '.join(made.kept)}")
+    for other in made.others:
+        _say(f"left as it is: {other}")

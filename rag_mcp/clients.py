@@ -23,22 +23,21 @@ from typing import Any
 
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, InvalidArgument
+from rag_mcp.registration import Block, Registration, default_names, register
 
 __all__ = [
-    "SERVER_NAME",
     "Host",
+    "Place",
     "WriteResult",
     "client_block",
     "default_path",
+    "find_place",
     "parse_host",
+    "planned",
     "render_block",
     "server_env",
     "write_config",
 ]
-
-SERVER_NAME = "rag-mcp"
-
-Block = dict[str, Any]
 
 
 class Host(StrEnum):
@@ -59,10 +58,19 @@ _NAMES_ITS_TRANSPORT = frozenset({Host.CLAUDE_CODE, Host.VSCODE})
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The file a host reads; ``why`` says how it was chosen where that is not certain."""
+
+    path: Path
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteResult:
     """``backup`` is the copy of the file as it was; None when there was no file, or nothing had to change."""
 
     path: Path
+    registration: Registration
     changed: bool
     backup: Path | None = None
 
@@ -102,24 +110,34 @@ def server_env(config: Config) -> dict[str, str]:
     return chosen | {name: value for name, (value, usual) in texts.items() if value != usual}
 
 
-def client_block(host: Host, *, command: str, args: Sequence[str], env: Mapping[str, str]) -> Block:
-    """The part of ``host``'s configuration that registers this server, from the file's top level down."""
+def client_block(
+    host: Host, *, command: str, args: Sequence[str], env: Mapping[str, str], name: str | None = None
+) -> Block:
+    """The part of ``host``'s configuration that registers this server, from the file's top level down.
+
+    Without a ``name`` it is called after its folder of documents.
+    """
     entry: Block = {"type": "stdio"} if host in _NAMES_ITS_TRANSPORT else {}
     entry |= {"command": command, "args": list(args), "env": dict(env)}
-    return {_section(host): {SERVER_NAME: entry}}
+    return {_section(host): {name or next(default_names(env)): entry}}
 
 
 def render_block(host: Host, block: Block) -> str:
     """``block`` as the host's file has it: TOML for Codex, JSON for the others; ends with a newline."""
     if host is Host.CODEX:
-        return _toml(_entry(host, block))
+        return "\n".join(_toml(name, entry) for name, entry in block[_section(host)].items())
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
 
 
 def default_path(host: Host, *, platform: str, home: Path, env: Mapping[str, str]) -> Path:
+    """The path of ``find_place``."""
+    return find_place(host, platform=platform, home=home, env=env).path
+
+
+def find_place(host: Host, *, platform: str, home: Path, env: Mapping[str, str]) -> Place:
     """Where ``host`` keeps the user's configuration; ``platform`` as ``sys.platform`` has it.
 
-    Raises InvalidArgument for the generic host, which has no file.
+    Raises InvalidArgument for the generic host, which has no file, and where only the user can tell which file is read.
     """
     if host is Host.GENERIC:
         raise InvalidArgument("host", "generic has no file of its own; name a host, or paste the block by hand.")
@@ -137,88 +155,128 @@ def default_path(host: Host, *, platform: str, home: Path, env: Mapping[str, str
         Host.ZED: (settings / "Zed" if platform == "win32" else dotted / "zed") / "settings.json",
         Host.CODEX: Path(env.get("CODEX_HOME") or home / ".codex") / "config.toml",
     }
-    return places[host]
+    if host is Host.CLAUDE_DESKTOP and platform == "win32":
+        local = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        return _desktop_on_windows(places[host], _packaged_desktop(local))
+    return Place(places[host])
 
 
-def write_config(path: Path, host: Host, block: Block, *, now: datetime | None = None) -> WriteResult:
-    """Merge ``block`` into the file at ``path``, which is made when missing and backed up when changed.
-
-    Other servers, the order of keys, and settings a user added to this server's own entry stay. Raises ConfigError,
-    and changes nothing, when the file can't be read, parsed or replaced.
-    """
-    target = Path(os.path.realpath(path))  # a linked configuration stays a link
-    merge = _merged_toml if host is Host.CODEX else _merged_json
+def _packaged_desktop(local: Path) -> list[Path]:
+    """Where packages (MSIX) of Claude Desktop keep their file, present or not: Windows gives each one an AppData of its
+    own, which hides the ordinary one file by file."""
     try:
-        before = target.read_bytes() if target.exists() else b""
-        after = _rewritten(before, lambda text: merge(text, host, block))
+        names = sorted(entry.name for entry in (local / "Packages").iterdir() if entry.is_dir())
+    except OSError:
+        return []
+    inside = Path("LocalCache", "Roaming", "Claude", "claude_desktop_config.json")
+    return [local / "Packages" / name / inside for name in names if name.lower().startswith("claude_")]
+
+
+def _desktop_on_windows(ordinary: Path, packaged: Sequence[Path]) -> Place:
+    """Choose between the file of the ordinary installation and those of packages."""
+    if not packaged:
+        return Place(ordinary)
+    present = [path for path in packaged if path.is_file()]
+    if len(present) > 1 or (not present and len(packaged) > 1):
+        shown = ", ".join(map(str, present or packaged))
+        raise InvalidArgument("file", f"several packages of Claude Desktop are here; name the file to use: {shown}.")
+    if not present and ordinary.is_file():
+        # A new file in the package would hide this one, and the servers in it, from the packaged program.
+        return Place(ordinary, f"the packaged Claude Desktop reads it while there is no {packaged[0]}")
+    chosen = (present or packaged)[0]
+    if ordinary.is_file():
+        return Place(chosen, f"Claude Desktop is installed as a package, which does not read {ordinary}")
+    return Place(chosen, "Claude Desktop is installed as a package, with a folder of its own")
+
+
+def planned(
+    path: Path, host: Host, block: Block, *, name: str | None = None, replace: bool = False
+) -> tuple[Registration, bytes, bytes]:
+    """What ``write_config`` would do: the entry, the file as it is, and the file as it is to be."""
+    (entry,) = block[_section(host)].values()
+    try:
+        before = path.read_bytes() if path.exists() else b""
+        mark, text, windows = _decoded(before)
+        registration, merged = _merge(host, text, lambda servers: register(servers, entry, name=name, replace=replace))
     except (ValueError, RecursionError, OSError) as error:
         raise ConfigError(
             f"{path} was left as it is: it can't be changed safely ({error}). Paste the block in by hand."
         ) from error
+    after = before if merged == text else mark + (merged.replace("\n", "\r\n") if windows else merged).encode("utf-8")
+    return registration, before, after
+
+
+def write_config(
+    path: Path,
+    host: Host,
+    block: Block,
+    *,
+    name: str | None = None,
+    replace: bool = False,
+    now: datetime | None = None,
+) -> WriteResult:
+    """Merge ``block`` into the file at ``path``, which is made when missing and backed up when changed.
+
+    The entry's name is ``name``, else the one its store already has there, else a free one after its folder; see
+    ``register`` for what of an older entry stays. Other servers and the order of keys stay. Raises InvalidArgument for
+    a ``name`` of another store unless ``replace``, and ConfigError when the file can't be read, parsed or replaced;
+    then nothing is changed.
+    """
+    target = Path(os.path.realpath(path))  # a linked configuration stays a link
+    registration, before, after = planned(target, host, block, name=name, replace=replace)
     if after == before:
-        return WriteResult(path, changed=False)
+        return WriteResult(path, registration, changed=False)
     try:
         backup = _back_up(target, now or datetime.now()) if target.exists() else None
         _replace(target, before, after)
     except OSError as error:
         raise ConfigError(f"{path} was left as it is: {error}. Paste the block in by hand.") from error
-    return WriteResult(path, changed=True, backup=backup)
+    return WriteResult(path, registration, changed=True, backup=backup)
 
 
 def _section(host: Host) -> str:
     return _SECTIONS.get(host, "mcpServers")
 
 
-def _entry(host: Host, block: Block) -> Block:
-    entry: Block = block[_section(host)][SERVER_NAME]
-    return entry
-
-
 # --- text in, text out -----------------------------------------------------------------------------------------------
 
+_Register = Callable[[Block], Registration]
 
-def _rewritten(before: bytes, merge: Callable[[str], str]) -> bytes:
-    """Apply ``merge`` to the decoded file; byte order mark and line ends stay as they were."""
+
+def _decoded(before: bytes) -> tuple[bytes, str, bool]:
+    """The file's byte order mark, its text with plain line ends, and whether they were those of Windows."""
     mark = b"\xef\xbb\xbf" if before.startswith(b"\xef\xbb\xbf") else b""
     text = before[len(mark) :].decode("utf-8")
-    windows = "\r\n" in text
-    merged = merge(text.replace("\r\n", "\n"))
-    return mark + (merged.replace("\n", "\r\n") if windows else merged).encode("utf-8")
+    return mark, text.replace("\r\n", "\n"), "\r\n" in text
 
 
-def _merged_json(text: str, host: Host, block: Block) -> str:
+def _merge(host: Host, text: str, choose: _Register) -> tuple[Registration, str]:
+    return _merged_toml(text, choose) if host is Host.CODEX else _merged_json(text, _section(host), choose)
+
+
+def _merged_json(text: str, section: str, choose: _Register) -> tuple[Registration, str]:
     whole = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant) if text.strip() else {}
-    section = _section(host)
-    servers = _mapping(whole, "the file").setdefault(section, {})
-    known = _mapping(servers, section).get(SERVER_NAME, {})
-    entry = _joined(_mapping(known, SERVER_NAME), _entry(host, block))
-    if known == entry:
-        return text
-    servers[SERVER_NAME] = entry
+    servers = _mapping(_mapping(whole, "the file").setdefault(section, {}), section)
+    chosen = choose(servers)
+    if servers.get(chosen.name) == chosen.entry:
+        return chosen, text
+    servers[chosen.name] = chosen.entry
     end = "\n" if text.endswith("\n") or not text else ""
-    return json.dumps(whole, indent=_indent(text), ensure_ascii=False) + end
+    return chosen, json.dumps(whole, indent=_indent(text), ensure_ascii=False) + end
 
 
-def _merged_toml(text: str, host: Host, block: Block) -> str:
+def _merged_toml(text: str, choose: _Register) -> tuple[Registration, str]:
     """Codex's file is edited as text, so that its comments stay, and the result is parsed to prove the edit."""
     whole = tomllib.loads(text)
     servers = _mapping(whole.get("mcp_servers", {}), "mcp_servers")
-    known = _mapping(servers.get(SERVER_NAME, {}), SERVER_NAME)
-    entry = _joined(known, _entry(host, block))
-    if known == entry:
-        return text
-    kept = _without_tables(text).rstrip()
-    merged = (kept + "\n\n" if kept else "") + _toml(entry)
-    wanted = whole | {"mcp_servers": servers | {SERVER_NAME: entry}}
-    if tomllib.loads(merged) != wanted:
-        raise ValueError(f"the table mcp_servers.{SERVER_NAME} is written in a form this program does not edit")
-    return merged
-
-
-def _joined(known: Block, ours: Block) -> Block:
-    """Our settings over what is there; variables and keys the user added stay."""
-    environment = {**_mapping(known.get("env", {}), "env"), **ours["env"]}
-    return {**known, **ours, "env": environment}
+    chosen = choose(servers)
+    if servers.get(chosen.name) == chosen.entry:
+        return chosen, text
+    kept = _without_tables(text, chosen.name).rstrip()
+    merged = (kept + "\n\n" if kept else "") + _toml(chosen.name, chosen.entry)
+    if tomllib.loads(merged) != whole | {"mcp_servers": servers | {chosen.name: chosen.entry}}:
+        raise ValueError(f"the table mcp_servers.{chosen.name} is written in a form this program does not edit")
+    return chosen, merged
 
 
 def _mapping(value: object, what: str) -> Block:
@@ -246,29 +304,34 @@ def _indent(text: str) -> int | str:
     return "\t" if "\t" in found[1] else len(found[1])
 
 
-_TOML_NAME = rf"(?:{re.escape(SERVER_NAME)}|\"{re.escape(SERVER_NAME)}\"|'{re.escape(SERVER_NAME)}')"
-_OUR_TABLE = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*{_TOML_NAME}\s*(?:\.[^\]]*)?\]\s*(?:#.*)?")
-_ANY_TABLE = re.compile(r"\s*\[")
-
-
-def _without_tables(text: str) -> str:
-    """``text`` without our tables; a line in a multi-line string can look like a header, which the caller checks."""
+def _without_tables(text: str, name: str) -> str:
+    """``text`` without the tables of one server; a line in a multi-line string can look like a header, which the caller
+    checks."""
     kept, ours = [], False
     for line in text.split("\n"):
-        if _ANY_TABLE.match(line):
-            ours = _OUR_TABLE.fullmatch(line) is not None
+        if line.lstrip().startswith("["):
+            ours = _is_header_of(line, name)
         if not ours:
             kept.append(line)
     return "\n".join(kept)
 
 
-def _toml(entry: Block) -> str:
+def _is_header_of(line: str, name: str) -> bool:
+    try:
+        servers = tomllib.loads(line).get("mcp_servers")
+    except tomllib.TOMLDecodeError:
+        return False
+    return isinstance(servers, dict) and name in servers
+
+
+def _toml(name: str, entry: Block) -> str:
+    table = f"mcp_servers.{_key(name)}"
     plain = {key: value for key, value in entry.items() if not isinstance(value, dict)}
-    lines = [f"[mcp_servers.{SERVER_NAME}]", *(f"{_key(key)} = {_toml_value(value)}" for key, value in plain.items())]
-    for key, table in entry.items():
-        if isinstance(table, dict):
-            lines += ["", f"[mcp_servers.{SERVER_NAME}.{_key(key)}]"]
-            lines += [f"{_key(name)} = {_toml_value(value)}" for name, value in table.items()]
+    lines = [f"[{table}]", *(f"{_key(key)} = {_toml_value(value)}" for key, value in plain.items())]
+    for key, inner in entry.items():
+        if isinstance(inner, dict):
+            lines += ["", f"[{table}.{_key(key)}]"]
+            lines += [f"{_key(inside)} = {_toml_value(value)}" for inside, value in inner.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -287,7 +350,7 @@ def _toml_value(value: object) -> str:
     if isinstance(value, str):
         # JSON's escapes are TOML's as well, but for DEL, which TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    raise ValueError(f"a {type(value).__name__} in the entry of {SERVER_NAME}")
+    raise ValueError(f"a {type(value).__name__} in the entry")
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from rag_mcp.models import (
     Status,
 )
 from rag_mcp.policy import Policy, PolicyWatch
-from rag_mcp.search.access import ResolvedProfile, may_see, plan_access, resolve_profile
+from rag_mcp.search.access import ResolvedProfile, may_see, plan_access, profile_problem, resolve_profile
 from rag_mcp.stores.generations import GenerationStore, resolve_store
 from rag_mcp.telemetry import Telemetry
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration
     from rag_mcp.search.relevance import RelevanceModel
 
-__all__ = ["KnowledgeBase"]
+__all__ = ["KnowledgeBase", "doubtful_settings"]
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -411,6 +411,22 @@ class KnowledgeBase:
             status = "OK"
         finally:
             self._telemetry.record(tool, status=status, elapsed_ms=(time.perf_counter() - started) * 1000)
+
+
+def doubtful_settings(config: Config) -> list[str]:
+    """Settings that name what does not exist, in words for whoever runs the process: each works as something less than
+    was meant, which must not go unsaid. An unusable policy file is no doubt but an error, told by every answer."""
+    from rag_mcp.embedders import check_embedder_name
+    from rag_mcp.policy import load_policy
+
+    found: list[str | None] = []
+    with contextlib.suppress(RagMcpError):
+        found.append(profile_problem(config.profile, load_policy(config.policy_path)))
+    try:
+        check_embedder_name(config.embedder)
+    except EmbedderError as error:
+        found.append(f"RAG_MCP_EMBEDDER: {error} Until then only words are searched, not meanings.")
+    return [text for text in found if text]
 
 
 def _fallback(reason: str, number: int) -> str:

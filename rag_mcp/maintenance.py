@@ -155,12 +155,13 @@ def _check_model(config: Config) -> Iterator[Finding]:
 
 def _check_policy(config: Config) -> Iterator[Finding]:
     from rag_mcp.policy import load_policy
-    from rag_mcp.search.access import resolve_profile
+    from rag_mcp.search.access import profile_in_words, profile_problem, resolve_profile
 
     policy = load_policy(config.policy_path)
-    profile = resolve_profile(config.profile, policy)
-    where = str(config.policy_path) if config.policy_path else "built in"
-    yield Finding("policy", True, f"{where}; this process has profile {profile.name}")
+    yield Finding("policy", True, str(config.policy_path) if config.policy_path else "built in")
+    problem = profile_problem(config.profile, policy)
+    words = profile_in_words(resolve_profile(config.profile, policy))
+    yield Finding("profile", problem is None, f"{problem} {words}" if problem else words)
 
 
 def _check_corpus(config: Config) -> Iterator[Finding]:

@@ -467,8 +467,10 @@ def open_knowledge(config: Config) -> Knowledge:
     """Open the configured knowledge base; one that can't be opened is replaced by a stand-in that says why."""
     try:
         _ = config.store_path
-        from rag_mcp.knowledge import KnowledgeBase
+        from rag_mcp.knowledge import KnowledgeBase, doubtful_settings
 
+        for text in doubtful_settings(config):
+            logger.warning("%s", text)
         return KnowledgeBase.open(config)
     except RagMcpError as error:
         logger.error("Serving without a knowledge base: %s", error)

@@ -21,7 +21,7 @@ LEVELS = (
     ("policy", "policy_file", "logs", "contract"),
     ("stores", "embedders"),
     ("ingest", "search"),
-    ("knowledge", "evaluation", "clients"),
+    ("knowledge", "evaluation", "clients", "registration"),
     ("maintenance",),
     ("server", "cli", "__main__", "generated"),
 )

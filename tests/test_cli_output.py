@@ -171,6 +171,52 @@ def test_a_policy_error_that_quotes_the_file_can_be_looked_at(command, hostile, 
     assert_harmless(done)
 
 
+# --- settings that are not what they were meant to be
+
+
+@pytest.mark.parametrize("profile", ["auditer", "Auditor", "auditor "])
+def test_a_profile_that_is_not_defined_is_said_and_means_restricted(command, query, table, profile):
+    done = query("--confidence", "normal", "-k", 20, RAG_MCP_CLIENT_PROFILE=profile)
+    assert repr(profile) in done.stderr and "restricted counts" in done.stderr
+    assert sources_printed(done.stdout) == sorted(place.path for place in visible("restricted"))
+    policy = table.config().policy_path
+    doctor = command("doctor", "--db", table.store_path, "--policy", policy, RAG_MCP_CLIENT_PROFILE=profile)
+    assert doctor.returncode == 1
+    assert f"BAD  profile: RAG_MCP_CLIENT_PROFILE is {profile!r}" in doctor.stdout
+
+
+def test_an_embedder_or_log_level_that_does_not_exist_is_said_by_query_and_doctor(command, query, table):
+    for name, value in (("RAG_MCP_EMBEDDER", "minilmm"), ("RAG_MCP_LOG_LEVEL", "loud")):
+        asked = query("--confidence", "normal", **{name: value})
+        looked = command("doctor", "--db", table.store_path, **{name: value})
+        assert repr(value) in asked.stderr and repr(value) in looked.stdout + looked.stderr
+        assert looked.returncode == 1
+    assert query("--confidence", "normal").stderr == ""
+
+
+def test_the_preview_of_a_registration_says_what_the_server_may_see(command, tmp_path):
+    done = command("client-config", "--db", tmp_path / "db", "--profile", "auditor")
+    assert "profile auditor may see code, decisions, docs, memory, and config when asked for by name" in done.stderr
+    assert json.loads(done.stdout)["mcpServers"]["rag-mcp-db"]["env"]["RAG_MCP_CLIENT_PROFILE"] == "auditor"
+    done = command("client-config", "--db", tmp_path / "db", "--profile", "auditer")
+    assert "profile restricted may see decisions, docs; never code, config, memory" in done.stderr
+    assert "'auditer'" in done.stderr
+
+
+def test_registering_prints_what_it_replaced_and_what_it_left(command, tmp_path):
+    file = tmp_path / "host.json"
+    register = ("client-config", "--host", "cursor", "--file", file, "--write", "--db")
+    command(*register, tmp_path / "one.store", "--profile", "auditor")
+    second = command(*register, tmp_path / "two.store")
+    assert f"left as it is: rag-mcp-one: {tmp_path / 'one.store'}, profile auditor" in second.stdout
+    again = command(*register, tmp_path / "one.store")
+    assert "was set before: RAG_MCP_CLIENT_PROFILE: auditor -> not set" in again.stdout
+    preview = command("client-config", "--host", "cursor", "--file", file, "--db", tmp_path / "one.store")
+    assert list(json.loads(preview.stdout)["mcpServers"]) == ["rag-mcp-one"]
+    taken = command(*register, tmp_path / "three.store", "--name", "rag-mcp-two")
+    assert taken.returncode == 2 and "--replace" in taken.stderr
+
+
 # --- the gap log
 
 

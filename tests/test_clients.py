@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_mcp.clients import (
-    SERVER_NAME,
     Host,
     client_block,
     default_path,
+    find_place,
     parse_host,
     render_block,
     server_env,
@@ -37,10 +37,24 @@ def block_for(host: Host, **env: str) -> dict:
     return client_block(host, command="/venv/bin/python", args=["-m", "rag_mcp"], env=env or {"RAG_MCP_DB_PATH": "/db"})
 
 
-def entry_in(path: Path, host: Host) -> dict:
+def servers_in(path: Path, host: Host) -> dict:
     text = path.read_text(encoding="utf-8-sig")
     whole = tomllib.loads(text) if host is Host.CODEX else json.loads(text)
-    return whole[SECTION.get(host, "mcpServers")][SERVER_NAME]
+    return whole[SECTION.get(host, "mcpServers")]
+
+
+def entry_in(path: Path, host: Host) -> dict:
+    (entry,) = servers_in(path, host).values()
+    return entry
+
+
+def with_entries(path: Path, host: Host, servers: dict) -> None:
+    """A file of ``host`` with these servers, in its own form."""
+    if host is Host.CODEX:
+        text = "".join(render_block(host, {"mcp_servers": {name: entry}}) + "\n" for name, entry in servers.items())
+    else:
+        text = json.dumps({SECTION.get(host, "mcpServers"): servers}, indent=2)
+    path.write_text(text, encoding="utf-8")
 
 
 # --- the block -------------------------------------------------------------------------------------------------------
@@ -50,16 +64,16 @@ def entry_in(path: Path, host: Host) -> dict:
 def test_most_hosts_list_a_command_under_mcp_servers(host):
     assert block_for(host) == {
         "mcpServers": {
-            "rag-mcp": {"command": "/venv/bin/python", "args": ["-m", "rag_mcp"], "env": {"RAG_MCP_DB_PATH": "/db"}}
+            "rag-mcp-db": {"command": "/venv/bin/python", "args": ["-m", "rag_mcp"], "env": {"RAG_MCP_DB_PATH": "/db"}}
         }
     }
 
 
 def test_each_host_with_a_form_of_its_own_gets_it():
-    assert block_for(Host.CLAUDE_CODE)["mcpServers"]["rag-mcp"]["type"] == "stdio"
-    assert block_for(Host.VSCODE)["servers"]["rag-mcp"]["type"] == "stdio"
-    assert block_for(Host.ZED)["context_servers"]["rag-mcp"]["command"] == "/venv/bin/python"
-    assert "type" not in block_for(Host.ZED)["context_servers"]["rag-mcp"]
+    assert block_for(Host.CLAUDE_CODE)["mcpServers"]["rag-mcp-db"]["type"] == "stdio"
+    assert block_for(Host.VSCODE)["servers"]["rag-mcp-db"]["type"] == "stdio"
+    assert block_for(Host.ZED)["context_servers"]["rag-mcp-db"]["command"] == "/venv/bin/python"
+    assert "type" not in block_for(Host.ZED)["context_servers"]["rag-mcp-db"]
 
 
 @pytest.mark.parametrize("host", list(Host))
@@ -129,6 +143,51 @@ def test_the_generic_host_has_no_file():
         default_path(Host.GENERIC, platform="linux", home=Path("h"), env={})
 
 
+PACKAGED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
+
+
+def windows_home(home: Path, files: list[str], folders: list[str]) -> list[Path]:
+    for name in folders:
+        (home / name).mkdir(parents=True, exist_ok=True)
+    for name in files:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("{}", encoding="utf-8")
+    return [home / name for name in files]
+
+
+ORDINARY = "AppData/Roaming/Claude/claude_desktop_config.json"
+ONE, TWO = (f"AppData/Local/Packages/Claude_{name}" for name in ("aa11", "bb22"))
+
+
+@pytest.mark.parametrize("env", [{}, {"APPDATA": "AppData/Roaming", "LOCALAPPDATA": "AppData/Local"}])
+@pytest.mark.parametrize(
+    ("files", "folders", "chosen", "uncertain"),
+    [
+        ([], [], ORDINARY, False),
+        ([ORDINARY], ["AppData/Local/Packages/Other_aa11", "AppData/Local/Packages/ClaudeX"], ORDINARY, False),
+        ([f"{ONE}/{PACKAGED}"], [], f"{ONE}/{PACKAGED}", True),
+        ([], [ONE], f"{ONE}/{PACKAGED}", True),
+        ([f"{ONE}/{PACKAGED}", ORDINARY], [], f"{ONE}/{PACKAGED}", True),
+        ([ORDINARY], [ONE], ORDINARY, True),
+        ([f"{TWO}/{PACKAGED}"], [ONE], f"{TWO}/{PACKAGED}", True),
+    ],
+    ids=["none", "other packages", "package", "package without file", "both", "ordinary file only", "one of two"],
+)
+def test_the_packaged_claude_desktop_is_written_where_it_reads(tmp_path, files, folders, chosen, uncertain, env):
+    windows_home(tmp_path, files, folders)
+    settings_ = {name: str(tmp_path / value) for name, value in env.items()}
+    place = find_place(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env=settings_)
+    assert place.path == tmp_path / chosen and bool(place.why) is uncertain
+    assert default_path(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env=settings_) == place.path
+
+
+@pytest.mark.parametrize("files", [[], [f"{ONE}/{PACKAGED}", f"{TWO}/{PACKAGED}"]])
+def test_of_several_packages_that_could_be_the_one_the_user_names_the_file(tmp_path, files):
+    windows_home(tmp_path, files, [ONE, TWO])
+    with pytest.raises(InvalidArgument, match=r"file: several packages.*aa11.*bb22"):
+        find_place(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env={})
+
+
 # --- the merge -------------------------------------------------------------------------------------------------------
 
 
@@ -161,32 +220,19 @@ def test_other_servers_settings_and_the_order_of_keys_stay(tmp_path, host):
     result = write_config(path, host, block_for(host), now=NOON)
     written = json.loads(path.read_text(encoding="utf-8"))
     assert list(written) == ["zeta", section, "alpha"]
-    assert list(written[section]) == ["weather", "rag-mcp"]
-    del written[section]["rag-mcp"]
+    assert list(written[section]) == ["weather", "rag-mcp-db"]
+    del written[section]["rag-mcp-db"]
     assert written == theirs
     assert '\n    "zeta"' in path.read_text(encoding="utf-8")
     assert result.backup == tmp_path / "file.20260304-120000.bak"
     assert result.backup.read_bytes() == before
 
 
-def test_what_the_user_added_to_our_entry_stays_and_our_settings_are_renewed(tmp_path):
-    path = tmp_path / "mcp.json"
-    ours = {"command": "/old", "args": [], "env": {"RAG_MCP_CLIENT_PROFILE": "engineer"}, "disabled": True}
-    path.write_text(json.dumps({"mcpServers": {"rag-mcp": ours}}), encoding="utf-8")
-    write_config(path, Host.CURSOR, block_for(Host.CURSOR), now=NOON)
-    assert entry_in(path, Host.CURSOR) == {
-        "command": "/venv/bin/python",
-        "args": ["-m", "rag_mcp"],
-        "env": {"RAG_MCP_CLIENT_PROFILE": "engineer", "RAG_MCP_DB_PATH": "/db"},
-        "disabled": True,
-    }
-
-
 def test_two_changes_in_one_second_leave_two_backups(tmp_path):
     path = tmp_path / "mcp.json"
     path.write_text("{}", encoding="utf-8")
-    first = write_config(path, Host.CURSOR, block_for(Host.CURSOR, A="1"), now=NOON)
-    second = write_config(path, Host.CURSOR, block_for(Host.CURSOR, A="2"), now=NOON)
+    first = write_config(path, Host.CURSOR, block_for(Host.CURSOR, RAG_MCP_DB_PATH="/a"), now=NOON)
+    second = write_config(path, Host.CURSOR, block_for(Host.CURSOR, RAG_MCP_DB_PATH="/b"), now=NOON)
     assert first.backup != second.backup
     assert first.backup.read_text(encoding="utf-8") == "{}"
 
@@ -217,7 +263,7 @@ def test_a_file_that_is_not_plain_json_is_refused_untouched(tmp_path, host, cont
     assert [p.name for p in tmp_path.iterdir()] == ["settings.json"]
 
 
-@pytest.mark.parametrize("content", ['{"mcpServers": []}', '{"mcpServers": {"rag-mcp": "x"}}', '{"mcpServers": null}'])
+@pytest.mark.parametrize("content", ['{"mcpServers": []}', '{"mcpServers": null}'])
 def test_a_section_of_another_shape_is_refused_untouched(tmp_path, content):
     path = tmp_path / "mcp.json"
     path.write_text(content, encoding="utf-8")
@@ -302,6 +348,135 @@ def test_whatever_else_a_json_file_holds_is_the_same_afterwards(tmp_path, theirs
         backup.unlink()
 
 
+# --- whose entry -----------------------------------------------------------------------------------------------------
+
+OLDER = {
+    "command": "/somewhere/else",
+    "args": ["--profile", "auditor"],
+    "env": {
+        "RAG_MCP_DB_PATH": "/db",
+        "RAG_MCP_CLIENT_PROFILE": "auditor",
+        "RAG_MCP_POLICY": "/wide.yaml",
+        "RAG_MCP_GAP_LOG": "/log",
+        "RAG_MCP_EMBEDDER": "ollama",
+        "RAG_MCP_OLLAMA_URL": "http://127.0.0.1:9",
+        "rag_mcp_scratch_dir": "/scratch",
+        "HTTP_PROXY": "p",
+    },
+    "cwd": "/shadow",
+    "disabled": True,
+}
+
+
+@pytest.mark.parametrize("host", WITH_FILE)
+@pytest.mark.parametrize("asked", [None, "reading"])
+def test_no_setting_of_ours_outlives_its_entry_unseen_and_what_the_user_added_stays(tmp_path, host, asked):
+    path = tmp_path / "file"
+    elsewhere = OLDER if asked is None else {**OLDER, "env": {**OLDER["env"], "RAG_MCP_DB_PATH": "/other"}}
+    with_entries(path, host, {"reading": elsewhere})
+    made = write_config(path, host, block_for(host), name=asked, replace=asked is not None, now=NOON).registration
+    entry = servers_in(path, host)["reading"]
+    assert {key: value for key, value in entry.items() if key != "type"} == {
+        "command": "/venv/bin/python",
+        "args": ["-m", "rag_mcp"],
+        "env": {"HTTP_PROXY": "p", "RAG_MCP_DB_PATH": "/db"},
+        "disabled": True,
+    }
+    gone = {line.split(":")[0] for line in made.changed}
+    assert gone >= {"command", "args", "cwd", *(name for name in OLDER["env"] if name.startswith(("RAG", "rag")))} - {
+        "RAG_MCP_DB_PATH"
+    }
+    assert "RAG_MCP_CLIENT_PROFILE: auditor -> not set" in made.changed
+    assert set(made.kept) == {"disabled", "HTTP_PROXY"}
+
+
+def test_variables_a_host_hands_on_from_its_own_environment_are_ours_by_name_too(tmp_path):
+    path = tmp_path / "config.toml"
+    with_entries(path, Host.CODEX, {"x": {**OLDER, "env_vars": ["RAG_MCP_CLIENT_PROFILE", "HTTP_PROXY"]}})
+    write_config(path, Host.CODEX, block_for(Host.CODEX), now=NOON)
+    assert servers_in(path, Host.CODEX)["x"]["env_vars"] == ["HTTP_PROXY"]
+
+
+def block_of(host: Host, folder: str, store: str | None = None, **env: str) -> dict:
+    return block_for(host, RAG_MCP_CORPUS_ROOT=folder, RAG_MCP_DB_PATH=store or f"{folder}.store", **env)
+
+
+@pytest.mark.parametrize("host", WITH_FILE)
+def test_each_folder_has_an_entry_of_its_own_and_the_same_command_again_changes_nothing(tmp_path, host):
+    path = tmp_path / "file"
+    folders = ["/u/work/Field Notes", "/u/home/Field Notes", "/v/home/Field Notes", "/u/übung", "/u/заметки", "/u/記録"]
+    names = [write_config(path, host, block_of(host, folder), now=NOON).registration.name for folder in folders]
+    assert names == [
+        "rag-mcp-field-notes",
+        "rag-mcp-home-field-notes",
+        "rag-mcp-field-notes-2",
+        "rag-mcp-ubung",
+        "rag-mcp",
+        "rag-mcp-u",
+    ]
+    before = path.read_bytes()
+    for folder, name in zip(folders, names, strict=True):
+        again = write_config(path, host, block_of(host, folder), now=NOON)
+        assert (again.changed, again.registration.name) == (False, name)
+    assert path.read_bytes() == before
+    listed = [entry["env"]["RAG_MCP_CORPUS_ROOT"] for entry in servers_in(path, host).values()]
+    assert listed == folders
+
+
+@pytest.mark.parametrize("host", WITH_FILE)
+def test_an_entry_is_known_by_its_store_under_whatever_name_its_user_gave_it(tmp_path, host):
+    path = tmp_path / "file"
+    renamed = {'My "old" vault': OLDER, "weather": {"command": "w"}}
+    with_entries(path, host, renamed)
+    write_config(path, host, block_for(host), now=NOON)
+    write_config(path, host, block_of(host, "/v/second"), now=NOON)
+    assert sorted(servers_in(path, host)) == ['My "old" vault', "rag-mcp-second", "weather"]
+    assert not write_config(path, host, block_for(host), now=NOON).changed
+
+
+def test_a_collection_is_a_store_of_its_own(tmp_path):
+    path = tmp_path / "file"
+    for env in ({}, {"RAG_MCP_COLLECTION": "drafts"}):
+        write_config(path, Host.CURSOR, block_of(Host.CURSOR, "/v/notes", **env), now=NOON)
+    assert list(servers_in(path, Host.CURSOR)) == ["rag-mcp-notes", "rag-mcp-notes-drafts"]
+
+
+@pytest.mark.parametrize("taken", [block_of(Host.CURSOR, "/v/other")["mcpServers"]["rag-mcp-other"], {"command": "w"}])
+def test_a_name_asked_for_that_belongs_to_something_else_is_refused_until_it_is_given_up(tmp_path, taken):
+    path = tmp_path / "file"
+    with_entries(path, Host.CURSOR, {"mine": taken})
+    before = path.read_bytes()
+    with pytest.raises(InvalidArgument, match=r"--name.*--replace"):
+        write_config(path, Host.CURSOR, block_for(Host.CURSOR), name="mine", now=NOON)
+    assert path.read_bytes() == before
+    write_config(path, Host.CURSOR, block_for(Host.CURSOR), name="mine", replace=True, now=NOON)
+    assert entry_in(path, Host.CURSOR)["env"] == {"RAG_MCP_DB_PATH": "/db"}
+
+
+def test_a_name_that_is_another_programs_is_not_taken_by_default_and_none_is_too_long_for_a_host(tmp_path):
+    path = tmp_path / "file"
+    with_entries(path, Host.CURSOR, {"RAG-MCP-DB": {"command": "w"}})
+    made = write_config(path, Host.CURSOR, block_for(Host.CURSOR), now=NOON).registration
+    assert made.name == "rag-mcp-db-2" and made.others == ()
+    long = write_config(path, Host.CURSOR, block_of(Host.CURSOR, f"/v/{'long name ' * 30}"), now=NOON).registration
+    assert len(long.name) <= 36
+    with pytest.raises(InvalidArgument, match="letters"):
+        write_config(path, Host.CURSOR, block_for(Host.CURSOR), name="a b", now=NOON)
+
+
+def test_two_entries_of_one_store_are_told_apart_by_name(tmp_path):
+    path = tmp_path / "file"
+    wide = block_for(Host.CURSOR, RAG_MCP_DB_PATH="/db", RAG_MCP_CLIENT_PROFILE="auditor")
+    write_config(path, Host.CURSOR, block_for(Host.CURSOR), now=NOON)
+    write_config(path, Host.CURSOR, wide, name="audit", now=NOON)
+    assert list(servers_in(path, Host.CURSOR)) == ["rag-mcp-db", "audit"]
+    assert not write_config(path, Host.CURSOR, block_for(Host.CURSOR), now=NOON).changed
+    assert not write_config(path, Host.CURSOR, wide, now=NOON).changed
+    other = block_for(Host.CURSOR, RAG_MCP_DB_PATH="/db", RAG_MCP_CLIENT_PROFILE="engineer")
+    with pytest.raises(InvalidArgument, match=r"--name.*rag-mcp-db, audit"):
+        write_config(path, Host.CURSOR, other, now=NOON)
+
+
 # --- codex -----------------------------------------------------------------------------------------------------------
 
 CODEX = """# my settings
@@ -316,7 +491,7 @@ args = []
 startup_timeout_sec = 20
 
 [mcp_servers.rag-mcp.env]
-RAG_MCP_DB_PATH = "/elsewhere"
+RAG_MCP_DB_PATH = "/db"
 
 [profiles.quick]
 model = "o9-mini"
@@ -344,13 +519,13 @@ def test_in_toml_comments_and_other_tables_stay_and_ours_is_renewed(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        'mcp_servers = { rag-mcp = { command = "/old" } }\n',
-        'mcp_servers.rag-mcp.command = "/old"\n',
-        '[mcp_servers]\nrag-mcp = { command = "/old" }\n',
-        'text = """\n[mcp_servers.rag-mcp]\n"""\n\n[mcp_servers.rag-mcp]\ncommand = "/old"\n',
+        'mcp_servers = { old = { env = { RAG_MCP_DB_PATH = "/db" } } }\n',
+        'mcp_servers.old.env.RAG_MCP_DB_PATH = "/db"\n',
+        '[mcp_servers]\nold = { env = { RAG_MCP_DB_PATH = "/db" } }\n',
+        'text = """\n[mcp_servers.old]\n"""\n\n[mcp_servers.old.env]\nRAG_MCP_DB_PATH = "/db"\n',
         "mcp_servers = 3\n",
         "not toml",
-        '[mcp_servers.rag-mcp]\ncommand = "/old"\nsince = 2026-01-01\n',
+        '[mcp_servers.old]\nsince = 2026-01-01\n[mcp_servers.old.env]\nRAG_MCP_DB_PATH = "/db"\n',
     ],
 )
 def test_toml_that_cannot_be_edited_for_certain_is_refused_untouched(tmp_path, content):

@@ -229,7 +229,7 @@ def test_the_quickstart_cites_an_answer_prints_the_block_and_changes_nothing_the
     for done in runs:
         assert "kiln.md:1-3" in done.stdout and "six in the morning" in done.stdout
         block = json.loads(re.search(r"^\{.*^\}", done.stdout, re.MULTILINE | re.DOTALL)[0])
-        entry = block["mcpServers"]["rag-mcp"]
+        (entry,) = block["mcpServers"].values()
         assert entry["command"] == sys.executable and entry["args"] == ["-m", "rag_mcp"]
         assert entry["env"] == {"RAG_MCP_CORPUS_ROOT": str(notes), "RAG_MCP_DB_PATH": str(tmp_path / "db")}
     assert "1 read anew" in runs[0].stderr

@@ -434,6 +434,14 @@ def test_a_wrong_setting_starts_the_server_and_every_call_names_it():
         assert server.end() == 0
 
 
+@pytest.mark.parametrize(("name", "value"), [("RAG_MCP_CLIENT_PROFILE", "auditer"), ("RAG_MCP_EMBEDDER", "minilmm")])
+def test_a_setting_that_names_what_does_not_exist_is_in_the_log_from_the_start(tmp_path, name, value):
+    with RawServer(env={"RAG_MCP_DB_PATH": str(tmp_path / "db"), name: value}) as server:
+        server.initialize()
+        assert server.end() == 0
+        assert name in server.stderr and repr(value) in server.stderr
+
+
 FAKE_SERVER = """
 import logging, os, sys, time
 sys.path[:0] = [{tests!r}, {root!r}]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
     from rag_mcp.embedders.onnx_spec import OnnxSpec
 
-__all__ = ["EMBEDDER_NAMES", "EmbedderIdentity", "embedder_identity", "open_embedder"]
+__all__ = ["EMBEDDER_NAMES", "EmbedderIdentity", "check_embedder_name", "embedder_identity", "open_embedder"]
 
 EMBEDDER_NAMES = ("minilm", "minilm-int8", "bge", "onnx", "ollama", "hash")
 
@@ -55,6 +55,11 @@ def embedder_identity(config: Config, *, known: MutableMapping[str, str] | None 
 
         return ollama_identity(OllamaServer(config.ollama_url), config.ollama_model)
     return _onnx_spec(kind, config).identity({} if known is None else known)
+
+
+def check_embedder_name(name: str) -> None:
+    """Raises UnknownEmbedder naming the ones there are. Looks at no file."""
+    _split(name)
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -20,6 +20,8 @@ __all__ = [
     "may_see",
     "no_such_document",
     "plan_access",
+    "profile_in_words",
+    "profile_problem",
     "resolve_profile",
     "safe_source",
 ]
@@ -47,6 +49,23 @@ def resolve_profile(raw: str | None, policy: Policy) -> ResolvedProfile:
     name = raw if raw is not None and raw in policy.profiles else RESTRICTED
     rule = policy.profiles[name]
     return ResolvedProfile(name, rule.classes, rule.explicit_only & rule.classes)
+
+
+def profile_problem(raw: str | None, policy: Policy) -> str | None:
+    """What is wrong with a profile's name, for whoever runs the process; None when it is defined, or not given."""
+    if not raw or raw in policy.profiles:
+        return None
+    defined = ", ".join(sorted(policy.profiles))
+    return f"RAG_MCP_CLIENT_PROFILE is {raw!r}, which is not defined, so {RESTRICTED} counts. Defined: {defined}."
+
+
+def profile_in_words(profile: ResolvedProfile) -> str:
+    """What a profile may see, for whoever runs the process."""
+    seen = ", ".join(sorted(profile.classes - profile.explicit_only)) or "nothing"
+    asked = ", ".join(sorted(profile.explicit_only))
+    hidden = ", ".join(sorted(frozenset(SourceClass) - profile.classes))
+    words = f"profile {profile.name} may see {seen}"
+    return words + (f", and {asked} when asked for by name" if asked else "") + (f"; never {hidden}" if hidden else "")
 
 
 def plan_access(profile: ResolvedProfile, requested: SourceClass | None) -> AccessPlan:
