@@ -59,6 +59,7 @@ logger = logging.getLogger(__name__)
 _PARALLEL_SEARCHES = 4
 _PARALLEL_LOOKUPS = 2
 _CLOSE_WAIT_S = 1.0
+_LAST_ANSWERS_S = 2.0  # with _CLOSE_WAIT_S below the five seconds after which hosts kill
 _NATIVE_MODULES = ("numpy", "onnxruntime", "tokenizers", "tantivy", "chromadb")
 _STATIC = CacheHint(ttl_ms=3_600_000, scope="private")
 
@@ -449,8 +450,61 @@ async def serve(knowledge: Knowledge, *, transport: str = "stdio") -> None:
             tasks.start_soon(_stop_on_signal, knowledge)
         async with stdio_server() as (incoming, outgoing):
             reader = _ForgivingReader(incoming, outgoing)
-            await server.run(reader, outgoing, server.create_initialization_options())
+            try:
+                await server.run(reader, outgoing, server.create_initialization_options())
+            except BaseException as error:
+                _leave(knowledge, _ended_by(error))
+            # The client has closed its end: what is still being written goes out, if anybody reads it.
+            _leave_after(_LAST_ANSWERS_S, knowledge)
         tasks.cancel_scope.cancel()
+
+
+def _ended_by(error: BaseException) -> int:
+    """The exit code for what ended a session. It must end the process too: the thread that reads stdin is parked.
+
+    An answer that could not be written cancels the session, or meets it as a closed stream.
+    """
+    gone = (BrokenPipeError, ConnectionResetError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+    ordinary = (*gone, KeyboardInterrupt, anyio.get_cancelled_exc_class())
+    rest = error.split(ordinary)[1] if isinstance(error, BaseExceptionGroup) else error
+    if rest is None or isinstance(rest, ordinary):
+        logger.info("The client closed its end, or the process was interrupted")
+        return 0
+    logger.error("The server stopped", exc_info=rest)
+    return 1
+
+
+def _leave_after(seconds: float, knowledge: Knowledge) -> None:
+    timer = threading.Timer(seconds, _leave, (knowledge, 0))
+    timer.daemon = True
+    timer.start()
+
+
+def _leave_with_reader(knowledge: Knowledge) -> None:
+    """End the process as soon as nobody can read its answers any more, whether it writes one or not.
+
+    To be called before the session moves stdout away. On Windows, where a pipe can't be watched, the first answer that
+    can't be written ends the process.
+    """
+    if sys.platform == "win32":
+        return
+    import select
+
+    try:
+        watched = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return  # there is no stdout
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(watched, 0)  # no event is asked for: what comes unasked is that the other end is closed
+        ((_, event),) = poll.poll()
+        if event & select.POLLNVAL:
+            return  # a kind of file that this system can't watch
+        logger.info("The client closed the end it read from")
+        _leave(knowledge, 0)
+
+    threading.Thread(target=watch, name="rag_mcp reader watch", daemon=True).start()
 
 
 async def _stop_on_signal(knowledge: Knowledge) -> None:
@@ -496,6 +550,7 @@ def main(config: Config | None = None) -> int:
         knowledge = _Unavailable(error)
     if sys.platform == "win32":
         _import_natives()
+    _leave_with_reader(knowledge)
     code = 0
     try:
         anyio.run(partial(serve, knowledge))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.lowlevel import Server
-from raw_server import ROOT, WAIT_S, RawServer, server_env
+from raw_server import MODERN_META, ROOT, WAIT_S, RawServer, server_env
 
 from rag_mcp import __version__, contract, logs
 from rag_mcp.config import Config
@@ -545,16 +547,145 @@ def test_a_slow_client_loses_nothing(fake_command):
         process.stdout.close()
 
 
-def test_a_client_that_closes_its_ear_ends_the_process_without_a_traceback(fake_command):
-    process = subprocess.Popen(
-        fake_command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=server_env()
-    )
-    process.stdout.close()
-    init = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "0"}}
-    frame = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": init}
-    _, errors = process.communicate(json.dumps(frame).encode() + b"\n", timeout=WAIT_S)
-    assert process.returncode == 0
-    assert b"Traceback" not in errors
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "leaving", "version": "0"}}
+
+
+class LeavingClient:
+    """A server process whose pipes a test closes one at a time."""
+
+    def __init__(self, *command: str, modern: bool = False) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=server_env()
+        )
+        self.modern = modern
+
+    def __enter__(self) -> LeavingClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def send(self, id: int, method: str, **params: Any) -> None:
+        if self.modern:
+            params["_meta"] = MODERN_META
+        frame = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(frame).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hello(self) -> None:
+        if self.modern:
+            self.send(1, "server/discover")
+        else:
+            self.send(1, "initialize", **HELLO)
+        assert json.loads(self.process.stdout.readline())["id"] == 1
+
+    def call(self, id: int, tool: str, **arguments: Any) -> None:
+        self.send(id, "tools/call", name=tool, arguments=arguments)
+
+    def assert_over(self) -> None:
+        """Ended by itself, in time and in silence, while the pipes that were not closed stay open."""
+        assert self.process.wait(5) == 0
+        assert b"Traceback" not in self.process.stderr.read()
+
+
+def before_any_word(client: LeavingClient) -> None:
+    client.process.stdout.close()
+
+
+def after_the_handshake(client: LeavingClient) -> None:
+    client.hello()
+    client.process.stdout.close()
+
+
+def with_an_answer_to_come(client: LeavingClient) -> None:
+    client.hello()
+    client.process.stdout.close()
+    with contextlib.suppress(BrokenPipeError):  # it may be gone by then
+        client.call(2, "rag_status")
+
+
+def with_a_search_under_way(client: LeavingClient) -> None:
+    client.hello()
+    client.call(2, "search_knowledge", query="slow")
+    client.send(3, "tools/list")
+    assert json.loads(client.process.stdout.readline())["id"] == 3
+    client.process.stdout.close()
+
+
+def in_the_middle_of_an_answer(client: LeavingClient) -> None:
+    client.hello()
+    for number in range(2, 60):
+        client.send(number, "tools/list")
+    assert client.process.stdout.read(100)
+    client.process.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the first answer that can't be written ends the process")
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
+@pytest.mark.parametrize(
+    "leave",
+    [before_any_word, after_the_handshake, with_an_answer_to_come, with_a_search_under_way, in_the_middle_of_an_answer],
+)
+def test_a_client_that_stops_reading_ends_the_process_though_it_keeps_the_other_end_open(fake_command, leave, modern):
+    with LeavingClient(*fake_command, modern=modern) as client:
+        leave(client)
+        client.assert_over()
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
+def test_an_answer_that_cannot_be_written_ends_the_process_where_the_pipe_is_not_watched(tmp_path, modern):
+    script = tmp_path / "unwatched.py"
+    unwatched = FAKE_SERVER.replace("sys.exit(", "server._leave_with_reader = lambda knowledge: None\nsys.exit(")
+    script.write_text(unwatched.format(tests=str(ROOT / "tests"), root=str(ROOT)), encoding="utf-8")
+    with LeavingClient(sys.executable, str(script), modern=modern) as client:
+        with_an_answer_to_come(client)
+        client.assert_over()
+
+
+def test_a_client_that_closes_its_mouth_and_reads_no_more_ends_the_process(fake_command):
+    with LeavingClient(*fake_command) as client:
+        client.hello()
+        for number in range(2, 60):
+            client.send(number, "tools/list")  # more than a pipe holds: the writer waits for a reader
+        client.process.stdin.close()
+        client.assert_over()
+
+
+KILLED_PARENT = """
+import os, signal, subprocess, sys
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=int(sys.argv[1]))
+for line in sys.stdin.buffer:
+    child.stdin.write(line)
+    child.stdin.flush()
+child.stdout.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes and signals")
+def test_a_killed_parent_leaves_no_server_behind(fake_command):
+    slow = {"name": "search_knowledge", "arguments": {"query": "slow"}}
+    frames = [("initialize", HELLO), ("tools/call", slow)]
+    said = [
+        {"jsonrpc": "2.0", "id": i, "method": method, "params": params} for i, (method, params) in enumerate(frames)
+    ]
+    errors, held = os.pipe()  # nobody but the server holds the writing end: it closes when the server is gone
+    command = [sys.executable, "-c", KILLED_PARENT, str(held), *fake_command]
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[held], env=server_env())
+    os.close(held)
+    with open(errors, "rb") as stream:
+        parent.communicate(b"".join(json.dumps(frame).encode() + b"\n" for frame in said), timeout=WAIT_S)
+        assert parent.returncode == -signal.SIGKILL
+        ended = threading.Event()
+        output: list[bytes] = []
+        reader = threading.Thread(target=lambda: (output.append(stream.read()), ended.set()), daemon=True)
+        reader.start()
+        assert ended.wait(5)
+        assert b"Traceback" not in output[0]
 
 
 def test_importing_the_server_loads_no_model_and_no_index():
