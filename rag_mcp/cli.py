@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rag_mcp import __version__
-from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreLocked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,8 @@ def main() -> None:
 
 
 def _fail(error: RagMcpError) -> NoReturn:
-    _say(f"rag-mcp: {error}", err=True)
+    looked_at = f" Looked at {error.looked_at.absolute()}." if isinstance(error, StoreAbsent) else ""
+    _say(f"rag-mcp: {error}{looked_at}", err=True)
     if isinstance(error, StoreLocked):
         sys.exit(LOCKED)
     sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
@@ -346,7 +347,6 @@ class _knowledge:  # noqa: N801  # used like contextlib's lower-case managers
 def _print_answer(response: SearchResponse) -> None:
     from rich.text import Text
 
-    from rag_mcp.models import Reason
     from rag_mcp.sanitize import one_line, terminal_safe
 
     console = _console()
@@ -354,8 +354,6 @@ def _print_answer(response: SearchResponse) -> None:
         console.print(Text(f"Degraded: {one_line(response.degraded_reason or '')}", style="yellow"))
     if response.status != "OK":
         console.print(Text(f"{response.status} ({response.reason})", style="bold"))
-        if response.reason is Reason.EMPTY_STORE:
-            console.print(Text("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB"))
         return
     for number, result in enumerate(response.results, start=1):
         cited = result.citation
@@ -394,6 +392,8 @@ def status(
     with _knowledge(db, corpus, profile, policy, None, collection) as base:
         base.warm_up()  # what is reported is how it is, not that it is still loading
         payload = status_payload(base.status(), show_paths=True)
+        if payload["generation"] is None:
+            _say(f"Looked at {base.store_root.absolute()}.", err=True)
     if as_json:
         _say_json(payload)
         return
@@ -408,11 +408,13 @@ def status(
 def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = None, as_json: _Json = False) -> None:
     """Check every byte, id, record and vector of the live generation. Exits with 1 when something differs."""
     from rag_mcp.sanitize import one_line
+    from rag_mcp.stores.absent import live_generation
     from rag_mcp.stores.generations import GenerationStore, resolve_store
     from rag_mcp.stores.verify import verify_store
 
     config = _config(db_path=db, corpus_root=corpus, collection=collection)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
+    live_generation(store, config)
     number, problems = verify_store(store, scratch=config.scratch_dir)
     if as_json:
         _say_json({"ok": not problems, "generation": number, "problems": problems})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
@@ -57,6 +57,7 @@ class Config:
     gap_log: Path | None = None
     log_level: str = "warning"
     log_format: str = "text"
+    as_given: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def load(cls, env: Mapping[str, str] | None = None, /, **flags: object) -> Config:
@@ -90,6 +91,8 @@ class Config:
             "log_level": text("LOG_LEVEL", "warning").lower(),
             "log_format": text("LOG_FORMAT", "text").lower(),
         }
+        as_given = {"corpus_root": text("CORPUS_ROOT", ""), "db_path": text("DB_PATH", "")}
+        settings["as_given"] = {key: str(flags.get(key) or raw) for key, raw in as_given.items()}
         settings.update({key: value for key, value in flags.items() if value is not None})
         config = cls(**settings)  # type: ignore[arg-type]  # keys are this class's own fields, checked by its tests
         config._check()
@@ -102,7 +105,12 @@ class Config:
             return self.db_path
         if self.corpus_root is not None:
             return self.corpus_root.resolve().parent / DEFAULT_DB_NAME
-        raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db.")
+        raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db. One is made by: rag-mcp ingest FOLDER --db PATH")
+
+    def given(self, name: str) -> str:
+        """``corpus_root`` or ``db_path`` in the operator's own words; empty when it is not set."""
+        path = getattr(self, name)
+        return self.as_given.get(name) or ("" if path is None else str(path))
 
     def _check(self) -> None:
         for name, value, allowed in (

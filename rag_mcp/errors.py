@@ -10,6 +10,7 @@ RagMcpError
 │   └── CorpusShrunk           corpus_shrunk        refused: the folder suddenly looks (nearly) empty
 ├── StoreError                 store_error
 │   ├── StoreEmpty             empty_store          nothing has been ingested here yet
+│   │   └── StoreAbsent        empty_store          what is at the configured place instead, and what to run
 │   ├── StoreLocked            store_locked         another ingest holds the writer lock
 │   ├── StoreReadOnly          store_read_only
 │   ├── StoreTooNew            store_too_new        written by a newer format
@@ -24,6 +25,7 @@ RagMcpError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = [
     "ConfigError",
@@ -38,6 +40,7 @@ __all__ = [
     "NotFound",
     "PolicyError",
     "RagMcpError",
+    "StoreAbsent",
     "StoreDamaged",
     "StoreEmpty",
     "StoreError",
@@ -95,6 +98,18 @@ class StoreError(RagMcpError):
 
 class StoreEmpty(StoreError):
     code = "empty_store"
+
+
+class StoreAbsent(StoreEmpty):
+    """The configured place holds no index that could answer.
+
+    The text names places only as the operator wrote them into the settings, so it is told whole to every caller;
+    ``looked_at`` is where they lead, for the operator's own terminal.
+    """
+
+    def __init__(self, message: str, looked_at: Path) -> None:
+        super().__init__(message)
+        self.looked_at = looked_at
 
 
 class StoreLocked(StoreError):

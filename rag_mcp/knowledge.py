@@ -7,11 +7,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rag_mcp.config import Config
-from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreDamaged, StoreEmpty
+from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged
 from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import (
     Coverage,
@@ -30,6 +32,7 @@ from rag_mcp.models import (
 )
 from rag_mcp.policy import Policy, PolicyWatch
 from rag_mcp.search.access import ResolvedProfile, may_see, plan_access, profile_problem, resolve_profile
+from rag_mcp.stores.absent import absence, corpus_note, live_generation
 from rag_mcp.stores.generations import GenerationStore, resolve_store
 from rag_mcp.telemetry import Telemetry
 
@@ -116,6 +119,11 @@ class KnowledgeBase:
             with contextlib.suppress(RagMcpError):
                 self._current()
 
+    @property
+    def store_root(self) -> Path:
+        """The folder that is looked at, whether a store is there or not."""
+        return self._generations.root
+
     # --- ingest ------------------------------------------------------------------------------------------------------
 
     def ingest(self, options: IngestOptions | None = None, *, progress: Progress | None = None) -> IngestSummary:
@@ -148,16 +156,11 @@ class KnowledgeBase:
         if access.skipped_by_acl:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
             return _no_context(request, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
-        try:
-            return self._read(lambda opened: self._answer(request, opened, policy, profile))
-        except StoreEmpty:
-            return _no_context(request, Reason.EMPTY_STORE, Coverage(queried=access.classes))
+        return self._read(lambda opened: self._answer(request, opened, policy, profile))
 
     def _answer(
         self, request: SearchRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
     ) -> SearchResponse:
-        from dataclasses import replace
-
         from rag_mcp.search.pipeline import answer
 
         def visible(source_class: SourceClass, source: str) -> bool:
@@ -200,7 +203,7 @@ class KnowledgeBase:
 
     @property
     def _generations(self) -> GenerationStore:
-        if self._store is None:
+        if self._store is None or self._open is None:  # what lies there decides where the store is, until it is found
             self._store = GenerationStore(resolve_store(self._config.store_path, self._config.collection))
         return self._store
 
@@ -266,9 +269,7 @@ class KnowledgeBase:
 
     def _open_best(self) -> tuple[OpenGeneration, str | None]:
         """The live generation, else the newest one that is whole, else what is left of the live one; with the reason."""
-        live = self._generations.current()
-        if live is None:
-            raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+        live = live_generation(self._generations, self._config)
         reason = self._generations.pointer_problem()
         older = [number for number in reversed(self._generations.numbers()) if number != live]
         failed: StoreDamaged | None = None
@@ -292,7 +293,10 @@ class KnowledgeBase:
     def _open_generation(self, number: int, *, partial: bool = False) -> OpenGeneration:
         from rag_mcp.search.opened import OpenGeneration
 
-        generation = self._generations.open(number)
+        try:
+            generation = self._generations.open(number)
+        except OSError as error:
+            raise absence(self._config, error) from error
         try:
             needed = self._access()[1].classes
             opened = OpenGeneration(generation, scratch=self._config.scratch_dir, partial=partial, needed=needed)
@@ -357,10 +361,7 @@ class KnowledgeBase:
             policy, profile = self._access()
             if request.source_class is not None and request.source_class not in profile.classes:
                 return DocumentPage((), None, None)
-            try:
-                return self._read(lambda opened: page_documents(request, opened, policy, profile))
-            except StoreEmpty:
-                return DocumentPage((), None, None)
+            return self._read(lambda opened: page_documents(request, opened, policy, profile))
 
     def list_sources(self) -> SourceInventory:
         """Counts of what the profile may see."""
@@ -368,10 +369,7 @@ class KnowledgeBase:
 
         with self._timed("list_knowledge_sources"):
             policy, profile = self._access()
-            try:
-                return self._read(lambda opened: inventory(opened, policy, profile))
-            except StoreEmpty:
-                return inventory(None, policy, profile)
+            return self._read(lambda opened: inventory(opened, policy, profile))
 
     def status(self) -> Status:
         """Freshness, integrity, inventory and telemetry, filtered by profile."""
@@ -382,7 +380,7 @@ class KnowledgeBase:
             telemetry = self._telemetry.snapshot(profile.classes)
             try:
                 with self._lease() as opened:
-                    return build_status(
+                    status = build_status(
                         opened,
                         policy,
                         profile,
@@ -391,16 +389,19 @@ class KnowledgeBase:
                         telemetry=telemetry,
                         fallback=self._fallback_reason,
                     )
-            except StoreEmpty:
-                return build_status(
+                note = corpus_note(self._config)
+                return replace(status, notes=(*status.notes, note)) if note else status
+            except StoreAbsent as error:
+                status = build_status(
                     None,
                     policy,
                     profile,
                     root=self._generations.root,
                     embedder=self._config.embedder,
                     telemetry=telemetry,
-                    fallback="nothing has been ingested yet",
+                    fallback="nothing is indexed at the configured place; the notes say what to run",
                 )
+                return replace(status, notes=(*status.notes, str(error)))
 
     @contextlib.contextmanager
     def _timed(self, tool: str) -> Iterator[None]:

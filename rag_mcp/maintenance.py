@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rag_mcp.config import Config
 from rag_mcp.embedders import embedder_identity
-from rag_mcp.errors import InvalidArgument, RagMcpError, StoreDamaged, StoreEmpty, StoreLocked
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreDamaged, StoreEmpty, StoreLocked
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
 from rag_mcp.search.calibrated import write_calibration
 from rag_mcp.search.relevance import Calibration
+from rag_mcp.stores.absent import live_generation
 from rag_mcp.stores.cache import check_cache
 from rag_mcp.stores.files import is_writable
 from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
@@ -43,9 +44,7 @@ def roll_back(config: Config, number: int | None) -> int:
     from rag_mcp.stores.verify import changed_files
 
     store = _store(config)
-    live = store.current()
-    if live is None:
-        raise StoreEmpty("There is no generation to go back to.")
+    live = live_generation(store, config)
     with store.writer_lock():
         older = [other for other in store.numbers() if other < live]
         target = number if number is not None else max(older, default=None)
@@ -62,9 +61,7 @@ def roll_back(config: Config, number: int | None) -> int:
 def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]) -> None:
     """Keep a calibration with the store, for the embedder it was built with. Raises StoreEmpty, StoreLocked."""
     store = _store(config)
-    live = store.current()
-    if live is None:
-        raise StoreEmpty("There is no store to keep the calibration with.")
+    live = live_generation(store, config)
     with store.writer_lock():
         write_calibration(store.root, str(store.info(live).identity["embedder"]), modes, provenance)
 
@@ -178,9 +175,10 @@ def _check_store(config: Config) -> Iterator[Finding]:
     store = _store(config)
     if is_foreign_chroma(config.store_path):
         yield Finding("store", True, f"{config.store_path} is another program's; ours lies beside it in {store.root}")
-    live = store.current()
-    if live is None:
-        yield Finding("store", False, f"{store.root} holds nothing yet. Run: rag-mcp ingest CORPUS --db DB")
+    try:
+        live = live_generation(store, config)
+    except StoreAbsent as error:
+        yield Finding("store", False, f"{error} Looked at {error.looked_at.absolute()}.")
         return
     info = store.info(live)
     problems = [f"{name} has changed on disk" for name in changed_files(store.path(live), info)]
@@ -199,7 +197,9 @@ def _check_store(config: Config) -> Iterator[Finding]:
 
 def _check_lock(config: Config) -> Iterator[Finding]:
     store = _store(config)
-    if not store.root.is_dir() or not is_writable(store.root):
+    if not store.folder.is_dir():
+        return  # no store: looking for its lock would make one
+    if not is_writable(store.root):
         yield Finding("lock", True, "the store is read-only here: searching works, ingesting does not")
         return
     try:

@@ -77,7 +77,6 @@ class Reason(StrEnum):
     ACL_DENIED = "acl_denied"
     PLANE_FAILED = "plane_failed"
     NO_RESULTS = "no_results"
-    EMPTY_STORE = "empty_store"
 
 
 # --- ingest ----------------------------------------------------------------------------------------------------------

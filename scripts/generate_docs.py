@@ -160,7 +160,6 @@ REASONS = {
     models.Reason.ACL_DENIED: "the caller named a class that the profile may not see",
     models.Reason.PLANE_FAILED: "the index or the model that the mode needs can't be used; `degraded_reason` says why",
     models.Reason.NO_RESULTS: "nothing matched",
-    models.Reason.EMPTY_STORE: "nothing has been ingested yet",
 }
 
 

@@ -67,12 +67,10 @@ def test_a_broken_keyword_index_of_one_class_names_the_class_and_answers_from_th
             assert found.coverage.failed == ("decisions",)
 
 
-def test_every_reason_for_an_empty_answer_has_its_name(library, tmp_path):
+def test_every_reason_for_an_empty_answer_has_its_name(library):
     assert library.search("who won the football cup", confidence="strict").reason == "strict_blocked_low"
     assert library.search("kiln", source_class="memory").reason == "acl_denied"
     assert library.search("kiln", project="no-such-project").reason == "no_results"
-    with Library(tmp_path / "c", tmp_path / "nothing", embedder="minilm-int8") as empty:
-        assert empty.search("kiln").reason == "empty_store"
 
 
 def test_the_command_line_says_degraded_too(library):

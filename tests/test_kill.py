@@ -7,8 +7,8 @@ import pytest
 from fault_process import SLICE, FaultProcess
 from support import Library
 
+from rag_mcp.errors import StoreAbsent
 from rag_mcp.ingest.options import Step
-from rag_mcp.models import Reason
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 
@@ -91,15 +91,16 @@ def test_a_first_ingest_killed_anywhere_is_finished_by_the_next(library, faults,
     library.write(BEFORE)
     log = tmp_path / "texts"
     running = library.base()
-    assert library.search("oldmark", base=running).reason is Reason.EMPTY_STORE
+    with pytest.raises(StoreAbsent):
+        library.search("oldmark", base=running)
     assert faults.ingest(library.corpus, library.store_path, log, kill=kill, at=at) == -9
     for base in (running, library.base()):
-        found = library.search("oldmark", base=base)
         # Without a pointer, as before the first one was written, the newest whole generation counts as live.
         if moment in PUBLISHED or moment == "before the pointer is swapped":
-            assert found.results[0].citation.source == "solo.md"
+            assert library.search("oldmark", base=base).results[0].citation.source == "solo.md"
         else:
-            assert found.reason is Reason.EMPTY_STORE
+            with pytest.raises(StoreAbsent, match="rag-mcp ingest"):
+                library.search("oldmark", base=base)
     finish(library, faults, log, fresh[0], repeated=SLICE if moment == LOSES_A_SLICE else 0)
     assert library.search("oldmark", base=running).results[0].citation.source == "solo.md"
 

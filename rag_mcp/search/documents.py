@@ -144,20 +144,18 @@ def visible_counts(
     return counts
 
 
-def inventory(opened: OpenGeneration | None, policy: Policy, profile: ResolvedProfile) -> SourceInventory:
-    """Counts per class; ``opened`` None is an empty store."""
-    empty = {source_class: {"files": 0, "chunks": 0} for source_class in sorted(profile.classes)}
+def inventory(opened: OpenGeneration, policy: Policy, profile: ResolvedProfile) -> SourceInventory:
+    """Counts per class."""
     projects: set[str] = set()
-    if opened is not None:
-        for source_class in profile.classes:
-            for _, entry in _visible(opened, policy, profile, source_class):
-                if entry.project is not None:
-                    projects.add(entry.project)
+    for source_class in profile.classes:
+        for _, entry in _visible(opened, policy, profile, source_class):
+            if entry.project is not None:
+                projects.add(entry.project)
     return SourceInventory(
         profile=profile.name,
-        classes=visible_counts(opened, policy, profile) if opened is not None else empty,
+        classes=visible_counts(opened, policy, profile),
         explicit_only=tuple(sorted(profile.explicit_only)),
         projects=tuple(sorted(projects)),
-        generation=opened.number if opened is not None else None,
-        indexed_at=opened.indexed_at if opened is not None else None,
+        generation=opened.number,
+        indexed_at=opened.indexed_at,
     )
