@@ -7,4 +7,6 @@ import sys
 from rag_mcp.__main__ import run
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(f"{sys.argv[0]} is the server and takes no arguments; the commands are those of rag-mcp.")
     sys.exit(run())

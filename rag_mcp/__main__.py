@@ -1,8 +1,17 @@
-"""``python -m rag_mcp`` is the MCP server on stdio."""
+"""``python -m rag_mcp`` is the command ``rag-mcp``: without a word more, the MCP server on stdio."""
 
 from __future__ import annotations
 
 import sys
+
+
+def main() -> int:
+    """The command line where there is one; a server does not load it."""
+    if len(sys.argv) > 1:
+        from rag_mcp.cli import main as command
+
+        command()
+    return run()
 
 
 def run() -> int:
@@ -17,4 +26,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(main())

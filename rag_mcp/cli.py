@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -44,6 +44,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# What the parser raises for words it can't use: its class is public only as the base of this one.
+_UsageError: Any = typer.BadParameter.__base__
+
 _Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).")]
 _Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).")]
 _Embedder = Annotated[
@@ -61,18 +64,42 @@ def main() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(encoding="utf-8", errors="replace")
+    as_json = _wants_json(sys.argv[1:])
     try:
-        app()
+        code = app(standalone_mode=False)
     except RagMcpError as error:
-        _fail(error)
+        _fail(error, as_json=as_json)
+    except _UsageError as error:
+        error.show()
+        if as_json:
+            _say_json(_failure(InvalidArgument.code, error.format_message()))
+        sys.exit(USAGE)
+    except Exception as error:
+        if as_json:
+            _say_json(_failure("internal_error", f"{type(error).__name__}: {error}"))
+        raise
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(error: RagMcpError) -> NoReturn:
+def _fail(error: RagMcpError, *, as_json: bool) -> NoReturn:
     looked_at = f" Looked at {error.looked_at.absolute()}." if isinstance(error, StoreAbsent) else ""
     _say(f"rag-mcp: {error}{looked_at}", err=True)
+    if as_json:
+        _say_json(_failure(error.code, f"{error}{looked_at}"))
     if isinstance(error, StoreLocked):
         sys.exit(LOCKED)
     sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the caller reads JSON from stdout, told from the bare words: they may be what is wrong. ``eval --json``
+    names a file."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options and options[0] != "eval"
+
+
+def _failure(kind: str, message: str) -> dict[str, object]:
+    return {"ok": False, "error": {"type": kind, "message": message}}
 
 
 @app.callback(invoke_without_command=True)
@@ -168,7 +195,7 @@ def ingest(
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
     )
     config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
-    with _progress(enabled=not (quiet or as_json) or sys.stderr.isatty()) as report:
+    with _progress(enabled=not (quiet or as_json)) as report:
         summary = run_ingest(config, options, progress=report)
     _print_summary(summary, options, quiet=quiet, as_json=as_json)
     if strict and summary.skipped:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support import Library
+
+# A run of the suite takes the same examples every time; scripts/fuzz.py asks for the other profile.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from governed import CLASSES, PLACES, PROFILES, governed, visible
+from raw_server import ROOT
 from support import Library, run_cli
 
 from rag_mcp.cli import main
@@ -169,6 +172,102 @@ def test_a_policy_error_that_quotes_the_file_can_be_looked_at(command, hostile, 
     done = command("query", "lantern", "--db", library.store_path, "--policy", policy)
     assert done.returncode == 1 and "policy.yaml" in done.stderr
     assert_harmless(done)
+
+
+# --- for programs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (("ingest", "no-such-folder", "--db", "s", "--json"), 1, "corpus_error"),
+        (("query", "lantern", "--db", "no-such-store", "--json"), 1, "empty_store"),
+        (("query", "lantern", "--json", "--mode", "loud"), 2, "invalid_argument"),
+        (("query", "--json"), 2, "invalid_argument"),
+        (("query", "lantern", "--json", "--nosuch"), 2, "invalid_argument"),
+        (("ingest", "--jso", "--json"), 2, "invalid_argument"),
+        (("status", "--json"), 1, "config_error"),
+        (("verify", "--db", "no-such-store", "--json"), 1, "empty_store"),
+        (("doctor", "--json", "--collection", "a b"), 1, "config_error"),
+        (("gaps", "--json"), 1, "config_error"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_run_with_json_that_fails_prints_json_and_keeps_its_exit_code(
+    command, tmp_path, monkeypatch, arguments, code, kind
+):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["ok"], answer["error"]["type"]) == (code, False, kind)
+    assert answer["error"]["message"] and done.stderr
+    assert done.stdout.count("\n") == 1 and list(tmp_path.iterdir()) == []
+    silent = command(*[word for word in arguments if word != "--json"])
+    assert (silent.returncode, silent.stdout) == (code, "")
+
+
+def test_a_held_lock_and_a_fault_of_our_own_are_json_too(command, tmp_path, monkeypatch):
+    with Library(tmp_path / "corpus", tmp_path / "store") as library:
+        library.write({"a.md": "# A\n"})
+        library.ingest()
+        with library.generations.writer_lock():
+            done = command("ingest", library.corpus, "--db", library.store_path, "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]["type"]) == (3, "store_locked")
+
+        def fail(*_: object, **__: object) -> None:
+            raise ZeroDivisionError("of our own")
+
+        monkeypatch.setattr("rag_mcp.ingest.pipeline.run_ingest", fail)
+        printed: list[dict[str, object]] = []
+        monkeypatch.setattr("rag_mcp.cli._say_json", printed.append)
+        with pytest.raises(ZeroDivisionError):
+            command("ingest", library.corpus, "--db", library.store_path, "--json")
+        assert printed == [
+            {"ok": False, "error": {"type": "internal_error", "message": "ZeroDivisionError: of our own"}}
+        ]
+
+
+def test_a_question_that_reads_like_an_option_is_no_wish_for_json(command, tmp_path):
+    done = command("query", "--db", tmp_path / "none", "--", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX terminals")
+@pytest.mark.parametrize(("options", "bars"), [((), True), (("--quiet",), False), (("--json",), False)])
+def test_bars_are_drawn_on_a_terminal_unless_the_run_is_to_be_quiet(tmp_path, options, bars):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.md").write_text("# A\n\nA lantern.\n", encoding="utf-8")
+    ours, theirs = os.openpty()
+    code = "from rag_mcp.cli import main; main()"
+    arguments = ["ingest", str(tmp_path / "corpus"), "--db", str(tmp_path / "store"), "--embedder", "hash", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True
+    )
+    os.close(theirs)
+    drawn = b""
+    with contextlib.suppress(OSError):  # Linux ends a terminal without a writer so
+        while block := os.read(ours, 65536):
+            drawn += block
+    os.close(ours)
+    assert (b"passages" in drawn) is bars and (bars or drawn == b"")
+    assert done.stdout.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("word", ["--version", "ingest"])
+def test_the_module_is_the_command_and_the_script_is_the_server_and_says_so(tmp_path, word):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def ran(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    module, script = ran("-m", "rag_mcp", word), ran(str(ROOT / "run_server.py"), word)
+    cli = ran("-c", "from rag_mcp.cli import main; main()", word)
+    assert (module.returncode, module.stdout) == (cli.returncode, cli.stdout)
+    assert module.stdout.startswith("rag-mcp ") or "RAG_MCP_CORPUS_ROOT" in module.stderr
+    assert script.returncode == 1 and "takes no arguments" in script.stderr
 
 
 # --- settings that are not what they were meant to be

@@ -12,6 +12,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -235,6 +236,59 @@ def test_the_quickstart_cites_an_answer_prints_the_block_and_changes_nothing_the
     assert "1 read anew" in runs[0].stderr
     assert "0 read anew, 0 passages embedded" in runs[1].stderr
     assert runs[0].stdout == runs[1].stdout
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_the_suite_takes_the_same_examples_every_time():
+    assert settings().derandomize and settings().database is None
+    assert not settings.get_profile("random").derandomize
+
+
+@pytest.fixture
+def fuzz(scripts_on_path):
+    return load("fuzz")
+
+
+def planted(folder: Path, claim: str) -> str:
+    """A property in a folder of its own, with the profile that this project's conftest has."""
+    profile = "from hypothesis import settings\nsettings.register_profile('random', print_blob=True)\n"
+    (folder / "conftest.py").write_text(profile, encoding="utf-8")
+    (folder / "test_planted.py").write_text(
+        f"from hypothesis import given, strategies as st\n\n@given(st.integers(0, 9))\ndef test_it(n):\n    assert {claim}\n",
+        encoding="utf-8",
+    )
+    return str(folder / "test_planted.py")
+
+
+def test_the_search_at_random_prints_the_failing_example_and_the_seed(fuzz, tmp_path, capsys):
+    chosen = [planted(tmp_path, "n != 7"), "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    assert fuzz.search(sys.executable, chosen, seconds=0, seed=11) == 1
+    printed = capsys.readouterr()
+    assert "n=7" in printed.out and "--seed 11" in printed.err
+
+
+def test_the_search_at_random_goes_on_for_as_long_as_it_is_told_with_another_seed_each_time(fuzz, capsys):
+    commands, codes = [], iter([0, 1, 0])
+    ticks = iter(range(100))
+
+    def call(command, **_):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, next(codes), "the report", "")
+
+    assert fuzz.search("python", ["tests"], seconds=3, call=call, clock=lambda: next(ticks)) == 1
+    seeds = {word for command in commands for word in command if word.startswith("--hypothesis-seed=")}
+    assert len(commands) == len(seeds) == 3 and all(command[-1] == "tests" for command in commands)
+    printed = capsys.readouterr()
+    assert printed.out.count("the report") == 1 and "3 rounds, 1 failed" in printed.err
+
+
+def test_a_search_among_no_properties_says_so(fuzz):
+    def call(command, **_):
+        return subprocess.CompletedProcess(command, 5, "", "")
+
+    assert fuzz.search("python", [], seconds=9, call=call) == 2
 
 
 # --- scheduled ingest ------------------------------------------------------------------------------------------------
