@@ -1,6 +1,6 @@
 """Which entry of a host's configuration belongs to a store, what a new one is called, and which settings in it are ours.
 
-One store has one entry, whatever its user has renamed it to, and no entry is written over for another store unasked.
+One store has one entry, whatever its user has renamed it to, and no entry is written over for another store or folder.
 Every setting that decides what is seen, what runs and where things go is ours and is set anew each time: one left over
 from an older entry could show more than was asked for. Everything else a user added stays. Pure, but for links in paths.
 """
@@ -83,8 +83,7 @@ def _slug(text: str) -> str:
 
 
 def _chosen(servers: Mapping[str, Any], entry: Block, name: str | None, replace: bool) -> str:
-    store = _store_of(entry)
-    mine = [known for known, found in servers.items() if store is not None and _store_of(found) == store]
+    mine = [known for known, found in servers.items() if _is_for_the_same(found, entry)]
     if name is not None:
         if not _NAME.fullmatch(name) and name not in mine:
             raise InvalidArgument(
@@ -103,6 +102,17 @@ def _chosen(servers: Mapping[str, Any], entry: Block, name: str | None, replace:
         raise InvalidArgument("name", "several entries are for this store; say which with --name.", allowed=mine)
     taken = {known.casefold() for known in servers}
     return next(free for free in default_names(entry["env"]) if free not in taken)
+
+
+def _is_for_the_same(found: object, entry: Block) -> bool:
+    """Whether both serve one store, and not for two folders of documents that are both there."""
+    store = _store_of(entry)
+    if store is None or _store_of(found) != store:
+        return False
+    old, new = (_env(known).get("RAG_MCP_CORPUS_ROOT") for known in (found, entry))
+    if not isinstance(old, str) or not isinstance(new, str) or not os.path.isdir(old):
+        return True  # one of them names none, or the folder has moved
+    return os.path.realpath(old) == os.path.realpath(new)
 
 
 def _store_of(entry: object) -> tuple[str, str] | None:

@@ -434,6 +434,21 @@ def test_an_entry_is_known_by_its_store_under_whatever_name_its_user_gave_it(tmp
     assert not write_config(path, host, block_for(host), now=NOON).changed
 
 
+def test_a_second_folder_named_with_the_store_of_the_first_replaces_nothing_but_one_that_moved_keeps_its_entry(
+    tmp_path,
+):
+    path, one, two = tmp_path / "file", tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    for folder in (one, two):
+        write_config(path, Host.CURSOR, block_of(Host.CURSOR, str(folder), "/shared"), now=NOON)
+    assert list(servers_in(path, Host.CURSOR)) == ["rag-mcp-one", "rag-mcp-two"]
+    one.rename(two)
+    write_config(
+        path, Host.CURSOR, block_of(Host.CURSOR, str(tmp_path / "three"), "/shared"), name="rag-mcp-one", now=NOON
+    )
+    assert servers_in(path, Host.CURSOR)["rag-mcp-one"]["env"]["RAG_MCP_CORPUS_ROOT"] == str(tmp_path / "three")
+
+
 def test_a_collection_is_a_store_of_its_own(tmp_path):
     path = tmp_path / "file"
     for env in ({}, {"RAG_MCP_COLLECTION": "drafts"}):

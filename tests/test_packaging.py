@@ -35,7 +35,9 @@ PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def test_every_place_that_names_the_version_names_the_same():
-    changelog = re.search(r"^## (?!Unreleased$)(\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    changelog = re.search(
+        r"^## (?!Unreleased$)(\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     manifest = yaml.safe_load((ROOT / "mcp.yaml").read_text(encoding="utf-8"))
     assert PROJECT["dynamic"] == ["version"] and PYPROJECT["tool"]["hatch"]["version"]["path"] == "rag_mcp/__init__.py"
     named = {SERVER["version"], SERVER["packages"][0]["version"], manifest["version"], changelog[1]}
