@@ -152,13 +152,16 @@ def ingest(
     collection: _Collection = None,
     policy: _Policy = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="Path prefix to leave out; repeatable.")
+        list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
     clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
     re_embed: Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")] = False,
     rehash: Annotated[bool, typer.Option("--rehash", help="Read every file instead of trusting its times.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 when any file was left out.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 4 when a file was left out for a fault, or an --exclude met nothing."),
+    ] = False,
     no_snapshot_dedupe: Annotated[
         bool, typer.Option("--no-snapshot-dedupe", help="Index every snapshot of a dated series whole.")
     ] = False,
@@ -198,7 +201,7 @@ def ingest(
     with _progress(enabled=not (quiet or as_json)) as report:
         summary = run_ingest(config, options, progress=report)
     _print_summary(summary, options, quiet=quiet, as_json=as_json)
-    if strict and summary.skipped:
+    if strict and (summary.skipped or summary.unmet):
         raise typer.Exit(STRICT)
 
 
@@ -272,10 +275,12 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
         f"{summary.chunks_embedded} embedded, {summary.store_count} in store; {state}; {summary.elapsed_s:.2f} s"
     )
     typer.echo(line)
-    if quiet:
-        return
     from rag_mcp.sanitize import one_line
 
+    if quiet:
+        for unmet in summary.unmet:  # what was to be hidden and is not can't go unsaid
+            _say(f"--exclude {one_line(unmet)} met nothing", err=True)
+        return
     if summary.rebuilt_because:
         typer.echo(f"Built anew: {one_line(summary.rebuilt_because)}.")
     for reason, count in summary.excluded.items():
@@ -503,7 +508,7 @@ def watch(
     collection: _Collection = None,
     policy: _Policy = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="Path prefix to leave out; repeatable.")
+        list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
     ] = None,
     debounce: Annotated[float, typer.Option(help="Seconds of quiet before a run.")] = 2.0,
 ) -> None:

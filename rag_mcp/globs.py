@@ -12,9 +12,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["GlobSet", "composed", "folded", "glob_problem"]
+__all__ = ["SPAN", "GlobSet", "composed", "folded", "glob_problem", "path_regex"]
 
 MAX_GLOB_CHARS = 500
+
+SPAN: Sequence[str] = ()
+"""The component ``**``, for ``path_regex``."""
 
 _ANYTHING_BELOW = "(?:[^/]+/)*?"
 
@@ -95,40 +98,57 @@ def _compile(globs: Sequence[str], flags: re.RegexFlag = re.NOFLAG) -> re.Patter
 def _pattern(glob: str) -> str:
     """Translate one pattern; groups are non-capturing, so that a caller's group number names the pattern."""
     anchored = "/" in glob.rstrip("/")
-    groups = _groups(glob.strip("/").split("/"), anchored=anchored)
-    below = "/.*" if glob.endswith("/") else "(?:/.*)?"
-    if not groups[-1]:  # a closing ** means what is inside
+    parts = glob.strip("/").split("/")
+    inside = "/.*"  # a closing ** means what is inside
+    below = inside if glob.endswith("/") else "(?:/.*)?"
+    return path_regex([_literals(part) for part in parts], anchored=anchored, below=below, inside=inside)
+
+
+def path_regex(parts: Sequence[Sequence[str]], *, anchored: bool, below: str, inside: str) -> str:
+    """Join components into a regular expression whose time is linear in the length of the path.
+
+    A component is what stands between its stars, each piece a regular expression of fixed length; ``SPAN`` stands for
+    ``**``. ``below`` follows the last component, ``inside`` takes its place after a closing ``**``.
+    """
+    groups = _groups(parts, anchored=anchored)
+    if not groups[-1]:
         groups.pop()
-        below = "/.*"
+        below = inside
         if not any(groups):
-            return ".+"
+            return inside.removeprefix("/")
     *leading, last = groups
-    parts = []
+    found = []
     for position, group in enumerate(leading):
         body = "".join(f"{_component(part)}/" for part in group)
         # Every group matches a fixed number of components, so its leftmost place is as good as any later one: atomic,
         # and matching stays linear in the length of the path.
-        parts.append(body if position == 0 else f"(?>{_ANYTHING_BELOW}{body})")
+        found.append(body if position == 0 else f"(?>{_ANYTHING_BELOW}{body})")
     gap = _ANYTHING_BELOW if leading else ""
-    return "".join(parts) + gap + "/".join(map(_component, last)) + below
+    return "".join(found) + gap + "/".join(map(_component, last)) + below
 
 
-def _groups(parts: Sequence[str], *, anchored: bool) -> list[list[str]]:
+def _groups(parts: Sequence[Sequence[str]], *, anchored: bool) -> list[list[Sequence[str]]]:
     """Split components at every ``**``; the first group stands at the root, the others anywhere below."""
-    groups: list[list[str]] = [[]] if anchored else [[], []]
+    groups: list[list[Sequence[str]]] = [[]] if anchored else [[], []]
     for part in parts:
-        if part != "**":
+        if part is not SPAN:
             groups[-1].append(part)
         elif groups[-1] or len(groups) == 1:
             groups.append([])
     return groups
 
 
-def _component(part: str) -> str:
-    first, *rest = (
+def _literals(part: str) -> Sequence[str]:
+    if part == "**":
+        return SPAN
+    return [
         "".join("[^/]" if character == "?" else re.escape(character) for character in piece)
         for piece in re.split(r"\*+", part)
-    )
+    ]
+
+
+def _component(pieces: Sequence[str]) -> str:
+    first, *rest = pieces
     if not rest:
         return first
     *middle, last = rest

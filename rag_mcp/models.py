@@ -155,6 +155,8 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class IngestSummary:
+    """``unmet`` are the texts to exclude by that met nothing."""
+
     files_seen: int
     files_ingested: int
     files_unchanged: int
@@ -174,6 +176,7 @@ class IngestSummary:
     skipped: tuple[Skipped, ...]
     notices: tuple[Notice, ...]
     excluded: Mapping[str, int]
+    unmet: tuple[str, ...]
     elapsed_s: float
 
 

@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A module may import from its own level and from those above it in this list.
 LEVELS = (
     ("errors", "models", "data"),
-    ("config", "globs", "paths", "sanitize", "telemetry"),
+    ("config", "globs", "gitignore", "paths", "sanitize", "telemetry"),
     ("policy", "policy_file", "logs", "contract"),
     ("stores", "embedders"),
     ("ingest", "search"),
@@ -38,6 +38,7 @@ OWNERS = {
     "watchfiles": ("ingest/watch.py",),
     "rich": ("cli.py",),
     "typer": ("cli.py",),
+    "pydantic_core": ("ingest/ignore.py",),
 }
 HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "detect_secrets")
 

@@ -361,3 +361,19 @@ def test_a_question_can_forge_neither_a_line_of_the_log_nor_one_of_its_report(co
     assert_harmless(done)
     assert [line[:3] for line in done.stdout.splitlines()] == ["1 x", "1 x"]
     assert done.returncode == 0
+
+
+def test_an_exclude_that_met_nothing_is_said_even_quietly_and_fails_a_strict_run(command, tmp_path):
+    corpus = tmp_path / "corpus"
+    (corpus / "private").mkdir(parents=True)
+    (corpus / "private" / "a.md").write_text("# A\n\nWages.\n", encoding="utf-8")
+    (corpus / "b.md").write_text("# B\n\nOpen.\n", encoding="utf-8")
+    run = ("ingest", corpus, "--db", tmp_path / "store", "--exclude")
+    assert command(*run, "privat", "--strict").returncode == 4
+    told = command(*run, "privat")
+    assert "Note: --exclude privat: met nothing, so it left nothing out; did you mean private?" in told.stdout
+    quiet = command(*run, "privat", "--quiet")
+    assert (quiet.returncode, quiet.stderr) == (0, "--exclude privat met nothing\n")
+    assert json.loads(command(*run, "privat", "--json").stdout)["unmet"] == ["privat"]
+    met = command(*run, "private/**", "--strict")
+    assert (met.returncode, "Note:" in met.stdout) == (0, False)

@@ -17,16 +17,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from rag_mcp.errors import CorpusError, InvalidArgument
+from rag_mcp.errors import CorpusError
 from rag_mcp.globs import composed
+from rag_mcp.ingest.ignore import (
+    Excludes,
+    IgnoreUnusable,
+    PathFilters,
+    ignore_rules,
+    obsidian_filters,
+    resembles_ignore_file,
+    suggestion,
+)
 from rag_mcp.models import Notice, Skipped
 from rag_mcp.paths import MAX_PATH_CHARS, name_problem, path_problem, printable
 from rag_mcp.policy import Policy, denied, included
-
-if TYPE_CHECKING:
-    import pathspec
 
 __all__ = [
     "IGNORE_FILE",
@@ -43,6 +49,8 @@ __all__ = [
 ]
 
 IGNORE_FILE = ".ragignore"
+VAULT_FOLDER = ".obsidian"
+VAULT_SETTINGS = f"{VAULT_FOLDER}/app.json"
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_IGNORE_BYTES = 1024 * 1024
 READ_ATTEMPTS = 3
@@ -101,7 +109,8 @@ class CorpusListing:
     """What a walk found, all in path order. ``excluded`` counts entries left out by rule (a folder counts once).
 
     ``unreadable`` names files and folders; ``holds_back`` tells whether a known path lies under one of them.
-    ``notices`` say what the owner should know of what was asked for, such as a pattern that met nothing.
+    ``notices`` say what the owner should know of what was asked for; ``unmet`` are the ``exclude`` texts that met
+    nothing. ``withheld`` are ignore files that can't be understood, whose folders were not read.
     """
 
     files: tuple[CorpusFile, ...]
@@ -109,6 +118,8 @@ class CorpusListing:
     unreadable: tuple[str, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    unmet: tuple[str, ...] = ()
+    withheld: tuple[Skipped, ...] = ()
 
     def holds_back(self, path: str) -> bool:
         """Tell whether ``path`` may exist unseen: it, or a folder above it, could not be read."""
@@ -128,10 +139,11 @@ def walk_corpus(
     max_bytes: int = MAX_FILE_BYTES,
     store_path: Path | None = None,
 ) -> CorpusListing:
-    """List the files of the corpus without opening any.
+    """List the files of the corpus, opening none but ignore files.
 
-    ``exclude`` holds path prefixes from the root, compared by whole components. ``store_path`` is left out wherever it
-    lies. Raises CorpusError when the root or an ignore file can't be used, InvalidArgument for a bad ``exclude``.
+    ``exclude`` holds paths from the root, compared by whole components, and gitignore patterns. ``store_path`` is left
+    out wherever it lies. Raises CorpusError when the root or its own ignore file can't be used, InvalidArgument for a
+    bad ``exclude``. A folder below whose ignore file can't be used is not read.
     """
     real_root = _real_root(root)
     store = None if store_path is None else os.path.realpath(store_path)
@@ -140,18 +152,35 @@ def walk_corpus(
     walk = _Walk(
         root=real_root,
         policy=policy,
-        prefixes=frozenset(_prefix(raw) for raw in exclude),
+        excludes=Excludes.of(exclude, (os.path.abspath(root), real_root)),
         ignore_file=ignore_file,
         max_bytes=max_bytes,
         store=store,
     )
     walk.run()
+    unmet = walk.excludes.unmet(walk.closed)
     return CorpusListing(
         files=tuple(sorted(walk.files, key=lambda file: file.path)),
-        skipped=tuple(sorted(walk.skipped, key=lambda left_out: left_out.source)),
+        skipped=tuple(sorted((*walk.skipped, *walk.withheld), key=lambda left_out: left_out.source)),
         unreadable=tuple(sorted(walk.unreadable)),
         excluded=dict(sorted(walk.excluded.items())),
+        notices=(*sorted(walk.notices, key=lambda notice: notice.source), *_unmet_notices(unmet, walk.files)),
+        unmet=tuple(raw for raw, _ in unmet),
+        withheld=tuple(walk.withheld),
     )
+
+
+def _unmet_notices(unmet: Sequence[tuple[str, str]], files: Sequence[CorpusFile]) -> Iterator[Notice]:
+    if not unmet:
+        return
+    known: dict[str, None] = {}
+    for file in files:
+        parts = file.path.split("/")
+        known.update(dict.fromkeys("/".join(parts[:length]) for length in range(1, len(parts) + 1)))
+    for raw, plain in unmet:
+        meant = suggestion(plain, known)
+        hint = f"; did you mean {printable(meant)}?" if meant is not None and meant != plain else ""
+        yield Notice(f"--exclude {printable(raw)}", f"met nothing, so it left nothing out{hint}")
 
 
 def read_file(root: Path, file: CorpusFile, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -162,89 +191,144 @@ def read_file(root: Path, file: CorpusFile, *, max_bytes: int = MAX_FILE_BYTES) 
     """
     if path_problem(file.path) is not None:
         raise FileRefused(f"{printable(file.path)}: not a path inside the corpus.")
+    return _read_beneath(root, file.path, max_bytes)
+
+
+def _read_beneath(root: Path, path: str, max_bytes: int) -> bytes:
     for attempt in range(READ_ATTEMPTS):
         if attempt:
             time.sleep(READ_PAUSE_S)
         try:
-            data = _read_once(root, file.path, max_bytes)
+            data = _read_once(root, path, max_bytes)
         except OSError as error:
-            raise _read_error(file.path, error) from error
+            raise _read_error(path, error) from error
         if data is not None:
             return data
-    raise FileChanging(f"{printable(file.path)}: kept changing while it was read; the next run tries again.")
+    raise FileChanging(f"{printable(path)}: kept changing while it was read; the next run tries again.")
 
 
 # --- the walk --------------------------------------------------------------------------------------------------------
 
 
+class _Verdicts(Protocol):
+    def verdict(self, path: str) -> bool | None: ...
+
+
 @dataclass(frozen=True, slots=True)
-class _Ignore:
-    """One ignore file: its patterns hold below ``folder`` ("" for the root, else with a closing slash)."""
+class _Below:
+    """Rules that hold below ``folder`` ("" for the root, else with a closing slash)."""
 
     folder: str
-    spec: pathspec.GitIgnoreSpec
+    rules: _Verdicts
 
     def verdict(self, path: str) -> bool | None:
-        return self.spec.check_file(composed(path[len(self.folder) :])).include
+        return self.rules.verdict(path[len(self.folder) :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What holds in a folder: its ignore files, innermost first, and the filters of the vaults it lies in."""
+
+    ignores: tuple[_Below, ...] = ()
+    filters: tuple[_Below, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Walk:
     root: str
     policy: Policy
-    prefixes: frozenset[str]
+    excludes: Excludes
     ignore_file: str
     max_bytes: int
     store: str | None
     files: list[CorpusFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    withheld: list[Skipped] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
     excluded: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
-        pending: list[tuple[str, tuple[_Ignore, ...]]] = [("", ())]
+        pending: list[tuple[str, _Rules]] = [("", _Rules())]
         while pending:
-            folder, ignores = pending.pop()
+            folder, rules = pending.pop()
             try:
                 with os.scandir(os.path.join(self.root, folder)) as found:
                     entries = list(found)
-                ignores = self._ignores(folder, entries, ignores)
+                own = self._rules(folder, entries, rules)
             except OSError as error:
                 self._failed(folder.rstrip("/"), error)
                 continue
-            pending.extend((f"{path}/", ignores) for path in self._folders(folder, entries, ignores))
+            if own is not None:
+                pending.extend((f"{path}/", own) for path in self._folders(folder, entries, own))
 
     def _failed(self, path: str, error: OSError) -> None:
         if not path:
-            raise CorpusError(
-                f"The corpus root or its ignore file can't be read ({error.strerror}); check the permissions."
-            ) from error
+            raise CorpusError(f"The corpus root can't be read ({error.strerror}); check the permissions.") from error
         if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
             self.unreadable.append(path)
 
-    def _ignores(
-        self, folder: str, entries: Sequence[os.DirEntry[str]], inherited: tuple[_Ignore, ...]
-    ) -> tuple[_Ignore, ...]:
-        """Add the folder's own ignore file, innermost first. An unreadable one makes the folder unreadable (OSError):
-        going on without it would index what it keeps out.
-        """
-        for entry in entries:
-            if entry.name == self.ignore_file:
-                try:
-                    return (_Ignore(folder, _ignore_spec(entry.path, shown=folder + entry.name)), *inherited)
-                except FileNotFoundError:
-                    shown = printable(folder + entry.name)
-                    raise CorpusError(f"{shown} can't be found; remove it if it is a broken link.") from None
-        return inherited
+    def _rules(self, folder: str, entries: Sequence[os.DirEntry[str]], inherited: _Rules) -> _Rules | None:
+        """Add the folder's own rules; None when they can't be known, so that nothing of the folder may be read.
 
-    def _folders(self, folder: str, entries: Sequence[os.DirEntry[str]], ignores: tuple[_Ignore, ...]) -> Iterator[str]:
+        Raises CorpusError for the root: then nothing of the corpus may be read, and what is indexed stays.
+        """
+        ignores, filters = inherited.ignores, inherited.filters
+        for entry in entries:
+            name = self.ignore_file if entry.name == self.ignore_file else VAULT_SETTINGS
+            if entry.name not in (self.ignore_file, VAULT_FOLDER):
+                if resembles_ignore_file(entry.name, self.ignore_file):
+                    self._note(
+                        folder + entry.name, f"not an ignore file: only the exact name {self.ignore_file} is one"
+                    )
+                continue
+            try:
+                if name is self.ignore_file:
+                    ignores = (_Below(folder, ignore_rules(self._read(folder + name))), *ignores)
+                elif (vault := self._vault(entry, folder + name)) is not None:
+                    filters = (*filters, _Below(folder, vault))
+            except IgnoreUnusable as error:
+                shown = printable(folder + name, max_chars=MAX_PATH_CHARS)
+                if not folder:
+                    raise CorpusError(
+                        f"{shown}: {error}. Nothing was read, and the store is as it was; put the file right and run again."
+                    ) from error
+                self.withheld.append(Skipped(shown, f"{error}; nothing of its folder is indexed"))
+                self.closed.append(folder.rstrip("/"))
+                return None
+        return _Rules(ignores, filters)
+
+    def _read(self, path: str) -> bytes:
+        """Raises IgnoreUnusable; an ignore file that can't be read hides what it would have hidden, and more."""
+        try:
+            return _read_beneath(Path(self.root), path, MAX_IGNORE_BYTES)
+        except CorpusError as error:
+            raise IgnoreUnusable(str(error).removeprefix(f"{printable(path)}: ").rstrip(".")) from error
+
+    def _vault(self, entry: os.DirEntry[str], path: str) -> PathFilters | None:
+        if entry.is_symlink():
+            raise IgnoreUnusable("in a folder that is a symlink")
+        if not entry.is_dir(follow_symlinks=False) or not os.path.lexists(os.path.join(self.root, path)):
+            return None
+        found = obsidian_filters(self._read(path))
+        if found is not None:
+            self._note(path, f"its excluded files are left out here too ({len(found)} filters)")
+        return found
+
+    def _note(self, path: str, text: str) -> None:
+        self.notices.append(Notice(printable(path, max_chars=MAX_PATH_CHARS), text))
+
+    def _folders(self, folder: str, entries: Sequence[os.DirEntry[str]], rules: _Rules) -> Iterator[str]:
         """Take in the files of one folder and yield the folders to walk next."""
         for entry in entries:
             path = folder + entry.name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if reason := self._rule_against(entry, path, is_folder, ignores):
+                if reason := self._rule_against(entry, path, is_folder, rules):
                     self.excluded[reason] += 1
+                    if is_folder:
+                        self.closed.append(path)
                 elif reason := self._fault(entry, path, is_folder):
                     self.skipped.append(Skipped(printable(path, max_chars=MAX_PATH_CHARS), reason))
                 elif is_folder:
@@ -254,11 +338,11 @@ class _Walk:
             except OSError as error:
                 self._failed(path, error)
 
-    def _rule_against(
-        self, entry: os.DirEntry[str], path: str, is_folder: bool, ignores: tuple[_Ignore, ...]
-    ) -> str | None:
+    def _rule_against(self, entry: os.DirEntry[str], path: str, is_folder: bool, rules: _Rules) -> str | None:
         """Name the rule that keeps an entry out of the corpus, or None. Rules speak about names, so none needs a stat."""
         name = entry.name
+        if self.excludes.prefixes and self.excludes.cover(path, is_folder=is_folder):
+            return "--exclude"
         if name.startswith("."):
             return "hidden folder" if is_folder else "hidden file"
         if name.lower() in NOISE_FOLDERS:
@@ -270,12 +354,12 @@ class _Walk:
             return "temporary file"
         elif not included(self.policy, path) and not (entry.is_symlink() and _leads_to_folder(entry)):
             return "not markdown"
-        if self.prefixes and composed(path) in self.prefixes:
-            return "--exclude"
         if is_folder:
             path += "/"
-        if ignores and _ignored(path, ignores):
+        if rules.ignores and _ignored(path, rules.ignores):
             return self.ignore_file.lstrip(".")
+        if rules.filters and any(vault.verdict(path) for vault in rules.filters):
+            return "Obsidian's excluded files"
         if denied(self.policy, path):
             return "denied by policy"
         return None
@@ -320,49 +404,13 @@ def _real_root(root: Path) -> str:
     return real
 
 
-def _prefix(raw: str) -> str:
-    parts = [part for part in raw.replace(os.sep, "/").split("/") if part not in ("", ".")]
-    if not parts or ".." in parts or os.path.isabs(raw):
-        raise InvalidArgument("exclude", f"{printable(raw)!r} is not a path below the corpus root.")
-    return composed("/".join(parts))
-
-
-def _ignored(path: str, ignores: tuple[_Ignore, ...]) -> bool:
+def _ignored(path: str, ignores: tuple[_Below, ...]) -> bool:
     """Ask the innermost ignore file first, as git does; the first that says anything decides."""
     for ignore in ignores:
         verdict = ignore.verdict(path)
         if verdict is not None:
             return verdict
     return False
-
-
-def _ignore_spec(path: str, *, shown: str) -> pathspec.GitIgnoreSpec:
-    import pathspec  # late: most corpora have no ignore file
-
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise CorpusError(f"{printable(shown)} is not a file; remove it or make it a list of patterns.")
-    with open(path, "rb") as stream:
-        raw = stream.read(MAX_IGNORE_BYTES + 1)
-    if len(raw) > MAX_IGNORE_BYTES:
-        raise CorpusError(f"{printable(shown)} is larger than {MAX_IGNORE_BYTES:,} bytes; shorten it.")
-    lines = composed(raw.decode("utf-8-sig", "surrogateescape")).splitlines()
-    try:
-        return pathspec.GitIgnoreSpec.from_lines(lines)
-    except ValueError as error:
-        raise CorpusError(
-            f"{printable(shown)}, line {_bad_line(lines)}: not a gitignore pattern; correct it."
-        ) from error
-
-
-def _bad_line(lines: Sequence[str]) -> int:
-    import pathspec
-
-    for number, line in enumerate(lines, start=1):
-        try:
-            pathspec.GitIgnoreSpec.from_lines([line])
-        except ValueError:
-            return number
-    return 1
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

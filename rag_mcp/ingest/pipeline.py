@@ -230,8 +230,13 @@ class _Run:
         known_files = len(old.files) if old is not None else (live.info.files if live is not None else 0)
         unreadable = [path for path in listing.unreadable if path]
         below = sum(is_below(path, unreadable) for path in (old.files if old is not None else ()))
-        if self.damage is None:
-            check_shrink(known_files, len(listing.files) + below, allow=self.options.allow_shrink)
+        check_shrink(
+            known_files,
+            len(listing.files) + below,
+            allow=self.options.allow_shrink,
+            root=self.root,
+            withheld=listing.withheld,
+        )
         trust = old is not None and dict(old.derivation) == self._derivation() and not self.options.rehash
         placed = []
         for file in listing.files:
@@ -553,6 +558,7 @@ class _Run:
                 *(Notice(path, text) for path, texts in sorted(manifest.notices.items()) for text in texts),
             ),
             excluded=listing.excluded,
+            unmet=listing.unmet,
             elapsed_s=0.0,
         )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_mcp.errors import CorpusError, CorpusShrunk
-from rag_mcp.models import SourceClass
+from rag_mcp.models import Skipped, SourceClass
 from rag_mcp.stores.manifest import FileEntry, Manifest
 
 __all__ = ["Delta", "FilePlan", "Placed", "check_shrink", "diff_chunks", "plan_files"]
 
-# Below this many known files an emptied folder is taken at its word: little is lost, and the cache keeps the vectors.
-SHRINK_MIN_FILES = 5
+# As little as this left is no decision but an unmounted disk or a sync client in trouble. A single file that stays of a
+# few is one; of two or three it may be what its owner kept.
 SHRINK_RATIO = 0.1
+LONE_FILE_OF = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +75,23 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(folder in ("", ".") or path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def check_shrink(known_files: int, present_files: int, *, allow: bool) -> None:
+def check_shrink(
+    known_files: int, present_files: int, *, allow: bool, root: object = "", withheld: Sequence[Skipped] = ()
+) -> None:
     """Refuse a corpus that has suddenly lost nearly everything: more likely an unmounted disk than a decision.
 
-    Raises CorpusShrunk, or CorpusError when there was nothing before and is nothing now.
+    ``root`` and ``withheld`` are for the message. Raises CorpusShrunk, or CorpusError when there was nothing before and
+    is nothing now.
     """
     if known_files == 0 and present_files == 0:
         raise CorpusError("The corpus folder holds no markdown file. Check the path, or what is excluded.")
-    if allow or known_files < SHRINK_MIN_FILES or present_files > known_files * SHRINK_RATIO:
+    lone = present_files == 1 and known_files >= LONE_FILE_OF
+    if allow or (present_files > known_files * SHRINK_RATIO and not lone):
         return
+    causes = "".join(f" {item.source}: {item.reason}." for item in withheld)
     raise CorpusShrunk(
-        f"The corpus folder holds {present_files} files, the store knows {known_files}: refused, nothing was removed. "
-        "If that is meant, run again with --allow-shrink."
+        f"The corpus folder {root} holds {present_files} files, the store knows {known_files}: refused, nothing was "
+        f"removed.{causes} If that is meant, run again with --allow-shrink."
     )
 
 

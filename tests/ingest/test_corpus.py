@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -215,7 +216,7 @@ def test_an_exclude_holds_in_either_normalisation(tmp_path):
     assert listed(tmp_path, exclude=[unicodedata.normalize("NFC", "privé")]) == ["b.md"]
 
 
-@pytest.mark.parametrize("raw", ["", ".", "/", "../x", "a/../b", "/etc"])
+@pytest.mark.parametrize("raw", ["", ".", "/", "../x", "a/../b", "!*.md"])
 def test_an_exclude_that_is_no_path_below_the_root_is_refused(tmp_path, raw):
     with pytest.raises(InvalidArgument, match="exclude"):
         walk_corpus(tmp_path, policy=PLAIN, exclude=[raw])
@@ -242,18 +243,262 @@ def test_an_ignored_name_is_ignored_in_either_normalisation(tmp_path):
     assert listed(tmp_path) == ["b.md"]
 
 
-def test_a_bad_ignore_file_stops_the_run_and_names_the_line(tmp_path):
-    put(tmp_path, "a.md")
-    put(tmp_path, ".ragignore", text="ok\n!\n")
-    with pytest.raises(CorpusError, match=r"\.ragignore, line 2: not a gitignore pattern"):
+def exclude_notices(root, *exclude):
+    found = walk_corpus(root, policy=PLAIN, exclude=exclude)
+    return [file.path for file in found.files], {n.source.removeprefix("--exclude "): n.text for n in found.notices}
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "private/**",
+        "/private/**",
+        "./private/*",
+        "private/*.md",
+        "pri*",
+        "*/salary.md",
+        "**/salary.md",
+        "p?ivate",
+        "/private",
+    ],
+)
+def test_an_exclude_takes_gitignore_patterns(tmp_path, pattern):
+    put(tmp_path, "private/salary.md", "open.md")
+    assert exclude_notices(tmp_path, pattern) == (["open.md"], {})
+
+
+def test_an_exclude_with_wildcards_at_any_depth_and_one_that_is_a_name_with_brackets(tmp_path):
+    put(tmp_path, "a/x.draft.md", "b.draft.md", "notes [old]/c.md", "notes o/d.md", "open.md")
+    assert exclude_notices(tmp_path, "*.draft.md") == (["notes [old]/c.md", "notes o/d.md", "open.md"], {})
+    assert exclude_notices(tmp_path, "notes [old]")[0] == ["a/x.draft.md", "b.draft.md", "open.md"]
+
+
+def test_an_absolute_exclude_below_the_root_is_taken_as_the_path_below_it(tmp_path):
+    put(tmp_path, "private/salary.md", "open.md")
+    assert exclude_notices(tmp_path, str(tmp_path / "private")) == (["open.md"], {})
+    assert exclude_notices(tmp_path, f"{tmp_path}/pri*/**") == (["open.md"], {})
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("Private", "private"),
+        ("PRIVATE/**", "private"),
+        (" private", "private"),
+        ("privat", "private"),
+        ("salary.md", "private/salary.md"),
+        ("private\\salary.md", "private/salary.md"),
+        ("[z-a]", None),
+        ("*.docx", None),
+        ("/elsewhere", None),
+    ],
+)
+@posix_only
+def test_an_exclude_that_met_nothing_is_named_with_what_may_have_been_meant(tmp_path, given, meant):
+    put(tmp_path, "private/salary.md", "open.md")
+    if given == "Private" and (tmp_path / "PRIVATE").exists():
+        pytest.skip("this file system folds names")
+    hint = f"; did you mean {meant}?" if meant else ""
+    assert exclude_notices(tmp_path, given)[1] == {given: f"met nothing, so it left nothing out{hint}"}
+    assert walk_corpus(tmp_path, policy=PLAIN, exclude=[given]).unmet == (given,)
+
+
+def test_an_exclude_inside_a_folder_that_is_left_out_anyway_is_not_called_useless(tmp_path):
+    put(tmp_path, "private/deep/a.md", "node_modules/b.md", ".git/c.md", "shut/d.md", "open.md")
+    put(tmp_path, ".ragignore", text="shut/\n")
+    given = ["private", "private/deep", "node_modules/**", ".git/hooks", "shut/*.md"]
+    assert exclude_notices(tmp_path, *given) == (["open.md"], {})
+
+
+PATTERNS_TEXT = "private/\r\nd\u00fcrre.md\r\n"
+
+
+@pytest.mark.parametrize("place", ["", "sub/"])
+@pytest.mark.parametrize(
+    "codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+)
+def test_an_ignore_file_means_what_its_author_sees_in_whatever_unicode_form(tmp_path, place, codec):
+    put(tmp_path, f"{place}private/a.md", f"{place}d\u00fcrre.md", f"{place}open.md")
+    (tmp_path / place / ".ragignore").write_bytes(PATTERNS_TEXT.encode(codec))
+    assert listed(tmp_path) == [f"{place}open.md"]
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_marked_patterns_in_any_script_hold(tmp_path, mark):
+    put(tmp_path, "\u79c1\u4eba/a.md", "\ube44\ubc00/b.md", "\u0442\u0430\u0439\u043d\u0430/c.md", "open.md")
+    text = "\u79c1\u4eba/\n\ube44\ubc00/\n\u0442\u0430\u0439\u043d\u0430/\n"
+    (tmp_path / ".ragignore").write_bytes(mark + text.encode("utf-16-le" if mark == b"\xff\xfe" else "utf-16-be"))
+    assert listed(tmp_path) == ["open.md"]
+
+
+UNCLEAR = {
+    "wide, then UTF-8": "drafts/\n".encode("utf-16") + b"private/\n",
+    "wide, then one plain line without an end": "drafts/\n".encode("utf-16") + b"secret.md!",
+    "wide, then Cyrillic in UTF-8": "drafts/\n".encode("utf-16") + "\u0430\n\u0431\n".encode(),
+    "wide of the other order": "drafts/\n".encode("utf-16") + "private/\n".encode("utf-16-be"),
+    "UTF-8, then wide": b"private/\n" + "drafts/\n".encode("utf-16-le"),
+    "UTF-8, then wide with a mark": b"private/\n" + "drafts/\n".encode("utf-16"),
+    "marked UTF-8, then wide": b"\xef\xbb\xbfprivate/\n" + "drafts/\n".encode("utf-16-le"),
+    "an odd byte": "private/\n".encode("utf-16") + b"x",
+    "an 8-bit encoding": "d\u00fcrre/\nprivate/\n".encode("latin-1"),
+    "two encodings": "d\u00fcrre/\n".encode("latin-1") + "d\u00fcrre/\n".encode(),
+    "noise": bytes(range(256)),
+    "control characters": b"private/\x07\n",
+    "an invisible character": "private\u200b/\n".encode(),
+    "a range that runs backwards": b"private/\n[z-a]\n",
+    "an open bracket": b"private/\n[draft\n",
+    "nothing behind the mark": b"!\n",
+    "a lone backslash": b"private\\\n",
+    "another system's separator": b"private\\notes\n",
+    "too large": b"x\n" * 600_000,
+    "too many wildcards": b"*a*b*c\n" * 10_000,
+}
+
+
+@pytest.mark.parametrize("what", UNCLEAR)
+def test_an_ignore_file_that_is_not_understood_withholds_its_folder_and_the_rest_goes_on(tmp_path, what):
+    put(tmp_path, "shared/private/a.md", "shared/b.md", "open.md")
+    (tmp_path / "shared" / ".ragignore").write_bytes(UNCLEAR[what])
+    found = walk_corpus(tmp_path, policy=PLAIN)
+    assert [file.path for file in found.files] == ["open.md"]
+    [told] = found.skipped
+    assert (told.source, found.withheld) == ("shared/.ragignore", (told,))
+    assert told.reason.endswith("nothing of its folder is indexed")
+    (tmp_path / "shared" / ".ragignore").rename(tmp_path / ".ragignore")
+    with pytest.raises(CorpusError, match=r"\.ragignore: .*Nothing was read"):
         walk_corpus(tmp_path, policy=PLAIN)
 
 
-def test_an_ignore_file_that_is_a_broken_link_stops_the_run(tmp_path):
-    put(tmp_path, "a.md")
-    link(tmp_path / ".ragignore", "nowhere")
-    with pytest.raises(CorpusError, match="broken link"):
+def test_the_line_that_is_no_pattern_is_named(tmp_path):
+    put(tmp_path, "shared/b.md", "open.md")
+    put(tmp_path, "shared/.ragignore", text="ok\n\n[z-a]\n")
+    assert left_out(tmp_path)["shared/.ragignore"].startswith("line 3: no pattern")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "broken link", "link to a folder above"])
+@posix_only
+def test_an_ignore_file_that_is_no_plain_file_withholds_its_folder_and_blocks_nobody(tmp_path, kind):
+    root = tmp_path / "corpus"
+    put(root, "shared/b.md", "open.md")
+    put(tmp_path, "patterns", text="nothing\n")
+    path = root / "shared" / ".ragignore"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        target = {"link": tmp_path / "patterns", "broken link": "nowhere", "link to a folder above": ".."}[kind]
+        link(path, target)
+    assert listed(root) == ["open.md"]
+    assert list(left_out(root)) == ["shared/.ragignore"]
+
+
+def test_a_costly_pattern_costs_little(tmp_path):
+    put(tmp_path, "shared/" + "a" * 200 + ".md", "open.md")
+    put(tmp_path, "shared/.ragignore", text="*a" * 24 + "*b\n")
+    assert listed(tmp_path) == ["open.md", "shared/" + "a" * 200 + ".md"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".ragignore.txt", "ragignore", ".Ragignore", ".ragignore.md", "_ragignore", ".rag-ignore", ".ragignore ", "RAGIGNORE.TXT",
+     ".ragignor", ".ragingore", ".ragignores", ".ragignore (1)", ".ragignore.bak", "ragignore.md"],
+)  # fmt: skip
+def test_an_ignore_file_under_a_name_that_is_nearly_right_is_named(tmp_path, name):
+    put(tmp_path, f"sub/{name}", "open.md")
+    if os.path.lexists(tmp_path / "sub" / ".ragignore"):
+        pytest.skip("this file system folds names")
+    [notice] = walk_corpus(tmp_path, policy=PLAIN).notices
+    assert notice.source == f"sub/{name}"
+    assert "only the exact name .ragignore is one" in notice.text
+
+
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".dockerignore", "ignore.md", "fragile ignorance.md", "How we use ragignore files.md"]
+)
+def test_other_names_are_not_taken_for_ignore_files(tmp_path, name):
+    put(tmp_path, name, "open.md")
+    assert walk_corpus(tmp_path, policy=PLAIN).notices == ()
+
+
+# --- Obsidian's excluded files ---------------------------------------------------------------------------------------
+
+
+def vault(root, filters, place=""):
+    text = filters if isinstance(filters, str) else json.dumps({"theme": "x", "userIgnoreFilters": filters})
+    put(root, f"{place}.obsidian/app.json", text=text)
+
+
+@pytest.mark.parametrize("place", ["", "vaults/mine/"])
+def test_the_excluded_files_of_a_vault_are_left_out_and_named(tmp_path, place):
+    names = ["Private/a.md", "private 2/b.md", "Work/private/c.md", "Work/x.draft.md", "Work/2031/d.md", "open.md"]
+    put(tmp_path, *(place + name for name in names))
+    vault(tmp_path, ["private/", "/\\.draft\\.md$/", "/^work\\/[0-9]{4}\\//"], place)
+    found = walk_corpus(tmp_path, policy=PLAIN)
+    assert [file.path for file in found.files] == [
+        place + name for name in ("Work/private/c.md", "open.md", "private 2/b.md")
+    ]
+    assert found.excluded["Obsidian's excluded files"] == 3
+    assert [(n.source, "3 filters" in n.text) for n in found.notices] == [(f"{place}.obsidian/app.json", True)]
+
+
+def test_an_ignore_file_can_not_take_in_what_a_vault_leaves_out(tmp_path):
+    put(tmp_path, "private/a.md", "open.md")
+    put(tmp_path, "private/.ragignore", text="!a.md\n")
+    vault(tmp_path, ["private/a"])
+    assert listed(tmp_path) == ["open.md"]
+
+
+@pytest.mark.parametrize(
+    "settings", ["{}", '{"userIgnoreFilters": null}', '{"userIgnoreFilters": []}', '{"userIgnoreFilters": [""]}']
+)
+def test_a_vault_without_excluded_files_changes_nothing(tmp_path, settings):
+    put(tmp_path, "open.md")
+    vault(tmp_path, settings)
+    found = walk_corpus(tmp_path, policy=PLAIN)
+    assert ([file.path for file in found.files], found.notices) == (["open.md"], ())
+    (tmp_path / ".obsidian" / "app.json").unlink()
+    assert listed(tmp_path) == ["open.md"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["", "{", "[" * 100_000, '{"userIgnoreFilters": "private/"}', '{"userIgnoreFilters": [1]}',
+     '{"userIgnoreFilters": ["/(?=private)/"]}', '{"userIgnoreFilters": ["/(/"]}', '{"userIgnoreFilters": ["/(a{1000}){1000}/"]}',
+     json.dumps({"userIgnoreFilters": ["/x/"] * 101}), json.dumps({"userIgnoreFilters": ["/" + "x" * 1001 + "/"]})],
+)  # fmt: skip
+def test_settings_of_a_vault_that_can_not_be_followed_withhold_it(tmp_path, settings):
+    put(tmp_path, "mine/private/a.md", "open.md")
+    vault(tmp_path, settings, "mine/")
+    assert listed(tmp_path) == ["open.md"]
+    assert list(left_out(tmp_path)) == ["mine/.obsidian/app.json"]
+    vault(tmp_path, settings)
+    with pytest.raises(CorpusError, match=r"\.obsidian/app\.json: "):
         walk_corpus(tmp_path, policy=PLAIN)
+
+
+def test_settings_of_a_vault_are_not_read_through_a_link(tmp_path):
+    put(tmp_path / "corpus", "mine/a.md", "open.md")
+    vault(tmp_path, [])
+    link(tmp_path / "corpus" / "mine" / ".obsidian", tmp_path / ".obsidian")
+    assert listed(tmp_path / "corpus") == ["open.md"]
+
+
+def test_an_expression_of_a_vault_costs_as_much_as_the_path_is_long(tmp_path):
+    from rag_mcp.ingest.ignore import obsidian_filters
+
+    filters = obsidian_filters(json.dumps({"userIgnoreFilters": ["/^(a+)+$/", "/(a|a)*b$/"]}).encode())
+
+    def cost(size):
+        best = float("inf")
+        for _ in range(5):
+            started = time.perf_counter()
+            for _ in range(20):
+                assert filters.verdict("a" * size + ".md") is None
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    assert cost(20_000) < 10 * cost(5_000)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -398,14 +643,15 @@ def test_a_folder_whose_files_can_not_be_looked_at_reports_each(open_tmp):
     ]
 
 
-def test_a_folder_whose_ignore_file_can_not_be_read_is_unreadable(open_tmp):
+def test_a_folder_whose_ignore_file_can_not_be_read_is_withheld(open_tmp):
     put(open_tmp, "sub/a.md", "b.md")
     put(open_tmp, "sub/.ragignore", text="a.md\n")
     (open_tmp / "sub" / ".ragignore").chmod(0)
     lines = as_ordinary_user(
-        "found = walk_corpus(root, policy=Policy())\nprint([f.path for f in found.files], found.unreadable)", open_tmp
+        "found = walk_corpus(root, policy=Policy())\nprint([f.path for f in found.files], found.skipped[0].reason)",
+        open_tmp,
     )
-    assert lines == ["['b.md'] ('sub',)"]
+    assert lines == ["['b.md'] can't be read (Permission denied); nothing of its folder is indexed"]
 
 
 def test_an_unreadable_file_is_listed_and_its_reading_says_so(open_tmp):

@@ -11,6 +11,7 @@ from support import Library, cli_json, run_cli
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.plan import check_shrink
 from rag_mcp.stores.files import write_json
 
 TREES = "# Trees\n\nIntro about trees.\n\n## Oak\n\nOaks carry acorns.\n\n## Elm\n\nElms have widgets.\n\n## Fir\n\nFirs stay green.\n"
@@ -92,7 +93,7 @@ def test_deleting_the_only_file_empties_both_indexes(library):
     library.write({"a.md": TREES})
     library.ingest()
     library.remove("a.md")
-    summary = library.ingest()
+    summary = library.ingest(allow_shrink=True)
     assert (summary.files_deleted, summary.store_count) == (1, 0)
     assert library.dump() == {}
 
@@ -282,6 +283,57 @@ def test_a_corpus_that_is_suddenly_nearly_empty_is_refused_unless_meant(library)
     assert library.dump() == before
     library.ingest(allow_shrink=True)
     assert library.dump() == {}
+
+
+@pytest.mark.parametrize(
+    ("known", "left", "refused"),
+    [(1, 0, True), (2, 0, True), (3, 0, True), (4, 0, True), (5, 1, True), (10, 1, True), (30, 3, True),
+     (1, 1, False), (2, 1, False), (4, 1, False), (5, 2, False), (20, 3, False), (0, 1, False)],
+)  # fmt: skip
+def test_an_emptied_or_nearly_emptied_corpus_of_any_size_is_refused(known, left, refused):
+    check_shrink(known, left, allow=True)
+    if refused:
+        with pytest.raises(CorpusShrunk, match="corpus folder vault holds.*--allow-shrink"):
+            check_shrink(known, left, allow=False, root="vault")
+    else:
+        check_shrink(known, left, allow=False)
+
+
+def test_the_only_file_of_a_corpus_may_be_renamed_and_may_not_vanish(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    (library.corpus / "a.md").rename(library.corpus / "b.md")
+    assert library.ingest().chunks_embedded == 0
+    assert {record["source"] for record in library.dump().values()} == {"b.md"}
+    library.remove("b.md")
+    with pytest.raises(CorpusShrunk, match="--allow-shrink"):
+        library.ingest()
+    assert library.dump()
+    library.ingest(allow_shrink=True)
+    assert library.dump() == {}
+
+
+def test_an_ignore_file_at_the_root_that_is_not_understood_leaves_the_store_as_it_was(library):
+    library.write({"a.md": TREES})
+    library.ingest()
+    library.write({".ragignore": "private/\n".encode("utf-16")[:-1], "b.md": TREES, "private/c.md": TREES})
+    with pytest.raises(CorpusError, match=r"\.ragignore: .*save it as UTF-8"):
+        library.ingest()
+    assert set(library.manifest().files) == {"a.md"}
+
+
+def test_what_an_ignore_file_withholds_leaves_the_index_and_a_refusal_for_it_names_the_cause(library):
+    library.write({"shared/a.md": TREES, "shared/b.md": TREES, "c.md": TREES})
+    library.ingest()
+    library.write({"shared/.ragignore": "[z-a]\n"})
+    summary = library.ingest()
+    assert set(library.manifest().files) == {"c.md"}
+    assert [item.source for item in summary.skipped] == ["shared/.ragignore"]
+    library.write({f"more/{number}.md": TREES for number in range(30)})
+    library.ingest()
+    library.write({"more/.ragignore": "[z-a]\n"})
+    with pytest.raises(CorpusShrunk, match=r"more/\.ragignore: line 1"):
+        library.ingest()
 
 
 def test_a_dry_run_tells_and_writes_nothing(library):
