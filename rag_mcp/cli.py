@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -580,12 +581,18 @@ def evaluate(
     made = _measured(config, questions, modes).as_json()
     comparison = compare(old, made) if old is not None else None
     if json_file is not None:
-        json_file.write_text(json.dumps(made, ensure_ascii=False, indent=1), encoding="utf-8")
+        _write_private(json_file, json.dumps(made, ensure_ascii=False, indent=1))
     if report is not None:
-        report.write_text(render(made, comparison=comparison), encoding="utf-8")
+        _write_private(report, render(made, comparison=comparison))
     _say(mode_table(made))
     if comparison is not None:
         _say(comparison_table(comparison))
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Questions and names of files stand in it, so a new file is its owner's alone; a link is the caller's own."""
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+        stream.write(text)
 
 
 def _measured(config: Config, questions: Path, modes: str, *, calibrated: bool = True) -> EvalReport:

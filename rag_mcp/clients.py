@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import stat
 import tempfile
 import tomllib
@@ -24,6 +23,7 @@ from typing import Any
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, InvalidArgument
 from rag_mcp.registration import Block, Registration, default_names, register
+from rag_mcp.stores.files import owners_only
 
 __all__ = [
     "Host",
@@ -357,16 +357,15 @@ def _toml_value(value: object) -> str:
 
 
 def _back_up(path: Path, now: datetime) -> Path:
-    """Copy ``path`` beside itself under a name that is not taken."""
+    """Copy ``path`` beside itself under a name that is not taken, for its owner alone: it may hold other keys."""
     stem = f"{path.name}.{now:%Y%m%d-%H%M%S}"
     for number in range(1000):
         backup = path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
         try:
-            with open(backup, "xb"):
-                pass
+            with open(backup, "xb", opener=owners_only) as stream:
+                stream.write(path.read_bytes())
         except FileExistsError:
             continue
-        shutil.copy2(path, backup)
         return backup
     raise FileExistsError(f"{path.parent} holds too many copies of {path.name}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -190,9 +191,21 @@ def _check_store(config: Config) -> Iterator[Finding]:
     built, mine = info.identity.get("embedder"), embedder_identity(config).fingerprint
     detail = "the store's" if built == mine else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
     yield Finding("embedder", built == mine, f"{config.embedder}: {detail}")
+    yield _permissions(store)
     stale = [entry.name for entry in store.folder.iterdir() if entry.name.startswith((".building-", ".trash-"))]
     detail = ", ".join(stale) + " (the next ingest removes them)" if stale else "none"
     yield Finding("leftovers", True, detail)
+
+
+def _permissions(store: GenerationStore) -> Finding:
+    if sys.platform == "win32":
+        return Finding("permissions", True, "those of the folder it lies in")
+    wide = store.open_to_others()
+    if not wide:
+        return Finding("permissions", True, "closed to other users")
+    return Finding(
+        "permissions", False, f"other users can get at {wide[0]} and {len(wide) - 1} more; any ingest closes them"
+    )
 
 
 def _check_lock(config: Config) -> Iterator[Finding]:

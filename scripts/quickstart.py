@@ -20,9 +20,8 @@ from pathlib import Path
 from bootstrap import ROOT, SetupFailed, clean_environment, ensure, say
 
 STORES = ROOT / ".rag_mcp-quickstart"
+OWN_DOCUMENTS = ROOT / "docs"
 OWN_QUESTION = "How do I run the ingest on a schedule?"
-# The folders of this project that hold code and test data, not documents.
-NOT_DOCUMENTS = ("rag_mcp", "tests", "scripts", "build", "dist")
 INSIDE = "--inside-environment"
 COMMAND_LINE = "from rag_mcp.cli import main; main()"
 ANSWER_WITHIN_S = 120
@@ -46,7 +45,7 @@ def main(arguments) -> int:
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=folder, default=ROOT, metavar="DIR", help="folder of markdown files")
+    parser.add_argument("--corpus", type=folder, default=OWN_DOCUMENTS, metavar="DIR", help="folder of markdown files")
     parser.add_argument("--db", type=Path, metavar="DIR", help=f"folder of the store (default: in {STORES.name})")
     parser.add_argument("--ask", metavar="TEXT", help="the question (default: one that the documents answer)")
     parser.add_argument(INSIDE, dest="inside", action="store_true", help=argparse.SUPPRESS)
@@ -63,7 +62,9 @@ def folder(text: str) -> Path:
 
 
 def default_store(corpus: Path) -> Path:
-    """One store a corpus: two corpora in turn must not empty each other's."""
+    """One store a corpus, in this clone unless the corpus holds the clone: a store has no place in its corpus."""
+    if STORES.is_relative_to(corpus):
+        return corpus.with_name(f"{corpus.name}.rag_mcp.store")
     return STORES / f"{corpus.name or 'root'}-{hashlib.sha256(str(corpus).encode()).hexdigest()[:8]}"
 
 
@@ -81,8 +82,6 @@ def tour(options) -> int:
 
 def ingest(options) -> None:
     command = [sys.executable, "-c", COMMAND_LINE, "ingest", str(options.corpus), "--db", str(options.db), "--json"]
-    if options.corpus == ROOT:
-        command += [part for name in NOT_DOCUMENTS for part in ("--exclude", name)]
     say(f"Indexing {options.corpus}")
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     if done.returncode:
@@ -103,7 +102,7 @@ async def ask(options):
     server = StdioServerParameters(command=sys.executable, args=["-m", "rag_mcp"], env=server_environment(options))
     async with Client(stdio_client(server)) as client:
         question = options.ask or OWN_QUESTION
-        if not options.ask and options.corpus != ROOT:
+        if not options.ask and options.corpus != OWN_DOCUMENTS:
             listed = (await client.call_tool("list_documents", {"limit": 1})).structured_content
             question = listed["documents"][0]["title"] if listed.get("documents") else question
         answer = (await client.call_tool("search_knowledge", {"query": question, "k": 3})).structured_content

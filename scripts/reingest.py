@@ -69,11 +69,20 @@ def partition(arguments):
     return arguments[:at], arguments[at : at + 1], arguments[at + 1 :]
 
 
+class PrivateLog(logging.handlers.RotatingFileHandler):
+    """Names of files stand in it, so it is its owner's alone."""
+
+    def _open(self):
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=owners_only)
+
+
+def owners_only(path, flags):
+    return os.open(path, flags, 0o600)
+
+
 def write(options, text: str) -> None:
     """Append to the log, which is rotated when it would grow over its size."""
-    handler = logging.handlers.RotatingFileHandler(
-        options.log, maxBytes=options.log_bytes, backupCount=options.log_keep, encoding="utf-8"
-    )
+    handler = PrivateLog(options.log, maxBytes=options.log_bytes, backupCount=options.log_keep, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)sZ %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"))
     handler.formatter.converter = time.gmtime
     handler.handle(logging.makeLogRecord({"msg": "%s", "args": (text,), "levelno": logging.INFO}))

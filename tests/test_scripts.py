@@ -207,6 +207,8 @@ def notes(tmp_path) -> Path:
 def test_two_corpora_get_two_stores(quickstart, tmp_path):
     stores = {quickstart.default_store(tmp_path / "a" / "docs"), quickstart.default_store(tmp_path / "b" / "docs")}
     assert len(stores) == 2 and all(store.parent == quickstart.STORES for store in stores)
+    assert quickstart.default_store(ROOT) == ROOT.with_name(f"{ROOT.name}.rag_mcp.store")
+    assert not quickstart.default_store(quickstart.OWN_DOCUMENTS).is_relative_to(quickstart.OWN_DOCUMENTS)
 
 
 def test_a_corpus_that_is_no_folder_is_a_usage_error(quickstart, tmp_path, capsys):
@@ -327,6 +329,8 @@ def test_each_run_is_one_line_with_time_code_and_counts(reingest, monkeypatch, t
     assert len(lines) == 3
     for line, pattern in zip(lines, expected, strict=True):
         assert re.fullmatch(pattern, line), line
+    if os.name != "nt":  # names of files stand in it
+        assert (tmp_path / "db.log").stat().st_mode & 0o077 == 0
 
 
 def test_the_log_does_not_grow_for_ever(reingest, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
@@ -30,6 +31,7 @@ from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chun
 from rag_mcp.ingest.snapshots import group_series
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
 from rag_mcp.models import IngestSummary, Notice, Skipped, SourceClass
+from rag_mcp.places import is_inside
 from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
 from rag_mcp.stores.files import writing
 from rag_mcp.stores.generations import KEPT_GENERATIONS, Generation, GenerationStore, resolve_store
@@ -76,6 +78,7 @@ def run_ingest(
     root = _corpus_root(config)
     policy = load_policy(config.policy_path)
     store = GenerationStore(resolve_store(config.store_path, config.collection))
+    _check_apart(root, resolve_store(config.store_path))
     with store.writer_lock():
         step = on_step or _no_step
         step(Step.LOCKED)
@@ -96,11 +99,25 @@ def run_ingest(
 def _corpus_root(config: Config) -> Path:
     if config.corpus_root is None:
         raise CorpusError("No corpus folder: name it on the command line, or set RAG_MCP_CORPUS_ROOT.")
-    if not config.corpus_root.exists():
+    if not os.path.lexists(config.corpus_root):
         raise CorpusError(f"The corpus folder does not exist: {config.corpus_root}")
-    if not config.corpus_root.is_dir():
+    if not os.path.isdir(config.corpus_root):
         raise CorpusError(f"The corpus is not a folder: {config.corpus_root}")
-    return config.corpus_root.resolve()
+    return Path(os.path.realpath(config.corpus_root))
+
+
+def _check_apart(root: Path, store: Path) -> None:
+    """Raises CorpusError before anything is made: a store in its corpus would be indexed, synchronised and shared with
+    it, and a corpus in its store would be closed to its other readers."""
+    for inner, outer, what in (
+        (root, store, "corpus {} lies inside the store"),
+        (store, root, "store {} lies inside the corpus"),
+    ):
+        if is_inside(inner, outer):
+            raise CorpusError(
+                f"The {what.format(inner)} {outer}: refused, nothing was written. Give the store a folder of its own "
+                "outside the corpus (--db, RAG_MCP_DB_PATH); one that is there already may be moved as it is."
+            )
 
 
 @dataclass(slots=True)

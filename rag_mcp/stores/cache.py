@@ -7,15 +7,17 @@ leaves the whole of a call or nothing of it.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rag_mcp.errors import StoreError, StoreLocked, StoreReadOnly
+from rag_mcp.stores.files import owners_only
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -140,12 +142,12 @@ class EmbeddingCache:
     def _move_aside(self) -> None:
         """Rename the file with its journal: a journal left behind would be played into the new file."""
         number = 1
-        while (target := self._path.with_name(f"{self._path.name}.damaged-{number}")).exists():
+        while os.path.lexists(target := self._path.with_name(f"{self._path.name}.damaged-{number}")):
             number += 1
         try:
             for suffix in _SIDE_FILES:
                 side = self._path.with_name(self._path.name + suffix)
-                if side.exists():
+                if os.path.lexists(side):
                     side.rename(target.with_name(target.name + suffix))
         except OSError as error:
             raise StoreError(
@@ -245,8 +247,12 @@ def check_cache(path: Path) -> str | None:
 
 def _connected(path: Path) -> sqlite3.Connection:
     """Open, make the tables of a new file, and check that an old one is ours. Raises _Damaged or sqlite3.Error."""
+    if any(path.with_name(path.name + suffix).is_symlink() for suffix in _SIDE_FILES):
+        raise _Damaged("a link to another file")
     if _header(path) not in (b"", _HEADER):
         raise _Damaged("no SQLite database")
+    with suppress(OSError):  # what is wrong, SQLite itself will tell; its side files take over the mode
+        os.close(owners_only(str(path), os.O_RDWR | os.O_CREAT | os.O_EXCL))
     database = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
     try:
         database.text_factory = _lenient_text

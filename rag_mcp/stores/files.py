@@ -1,4 +1,5 @@
-"""Durable file operations: what is written here is either wholly there after a crash or not at all."""
+"""Durable and private file operations: what is written here is wholly there after a crash or not at all, is its
+owner's alone whatever the umask, and never goes through a link. (Windows has no modes; its folders pass rights on.)"""
 
 from __future__ import annotations
 
@@ -7,25 +8,41 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreError, StoreReadOnly
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 __all__ = [
+    "PrivateCopy",
+    "close_to_others",
     "digest_tree",
     "disk_is_full",
     "file_digest",
+    "find_link",
     "fsync_folder",
     "fsync_tree",
+    "is_open",
     "is_passing",
     "is_writable",
+    "make_folder",
+    "note_text",
+    "owners_only",
     "private_copy",
     "read_json",
     "remove_tree",
+    "tree",
     "write_json",
     "write_text",
     "writing",
@@ -36,6 +53,65 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 # Libraries write in blocks: a disk with less than this left has refused one.
 _FULL_BYTES = 1024 * 1024
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# Windows refuses to replace a file that somebody has open just then; readers have CURRENT open for microseconds.
+_REPLACE_TRIES = 50 if sys.platform == "win32" else 1
+_REPLACE_PAUSE_S = 0.02
+
+
+# --- private ---------------------------------------------------------------------------------------------------------
+
+
+def owners_only(path: str, flags: int) -> int:
+    """For ``open(opener=)``: a new file is its owner's alone, and a link is an OSError instead of a way elsewhere."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), stat.S_IRUSR | stat.S_IWUSR)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and what is missing above it, that only its owner may enter; one that is there stays as it is.
+
+    Raises FileExistsError where something else has the name, a link included.
+    """
+    if not folder.parent.exists():
+        make_folder(folder.parent)
+    try:
+        os.mkdir(folder, 0o777 if sys.platform == "win32" else stat.S_IRWXU)
+    except FileExistsError:
+        if folder.is_symlink() or not folder.is_dir():
+            raise
+
+
+def tree(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """``folder`` and everything below it, links included and not followed, each with its own status."""
+    with contextlib.suppress(FileNotFoundError):  # readers make and remove files while they open an index
+        status = os.lstat(folder)
+        yield folder, status
+        if stat.S_ISDIR(status.st_mode):
+            for name in sorted(os.listdir(folder)):
+                yield from tree(folder / name)
+
+
+def find_link(folder: Path) -> Path | None:
+    """A link at or below ``folder``; a store has none of its own, so whatever lies behind it is somebody else's."""
+    return next((path for path, status in tree(folder) if stat.S_ISLNK(status.st_mode)), None)
+
+
+def is_open(status: os.stat_result) -> bool:
+    """True when others than the owner have any right by the mode; a link has none of its own."""
+    return bool(status.st_mode & _OTHERS) and not stat.S_ISLNK(status.st_mode)
+
+
+def close_to_others(folder: Path) -> None:
+    """Take away what group and others may do with ``folder`` and all in it. What belongs to another user stays."""
+    if sys.platform == "win32":
+        return
+    for path, status in tree(folder):
+        if is_open(status):
+            with contextlib.suppress(PermissionError):
+                os.chmod(path, stat.S_IMODE(status.st_mode) & ~_OTHERS)
+
+
+# --- whole -----------------------------------------------------------------------------------------------------------
 
 
 def write_json(path: Path, value: object) -> None:
@@ -45,18 +121,40 @@ def write_json(path: Path, value: object) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Replace ``path`` atomically and durably; a failure leaves the old content and no file beside it."""
+    _replace(path, text, durable=True)
+    fsync_folder(path.parent)
+
+
+def note_text(path: Path, text: str) -> None:
+    """Replace ``path`` atomically, for what nothing depends on: after a power cut it may be the old one, or empty."""
+    _replace(path, text, durable=False)
+
+
+def _replace(path: Path, text: str, *, durable: bool) -> None:
+    errors = "strict" if durable else "replace"
     temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)  # a killed writer's, or a link that somebody put there
     try:
-        with open(temporary, "w", encoding="utf-8") as stream:
+        with open(temporary, "x", encoding="utf-8", errors=errors, opener=owners_only) as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
+            if durable:
+                os.fsync(stream.fileno())
+        _put_in_place(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    fsync_folder(path.parent)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    for left in reversed(range(_REPLACE_TRIES)):
+        try:
+            return os.replace(temporary, path)
+        except PermissionError:
+            if not left:
+                raise
+            time.sleep(_REPLACE_PAUSE_S)
 
 
 @contextlib.contextmanager
@@ -127,9 +225,13 @@ def file_digest(path: Path) -> list[object]:
 
 
 def remove_tree(folder: Path) -> bool:
-    """Delete ``folder``; False when something in it could not be deleted (on Windows: still open somewhere)."""
+    """Delete ``folder``, or the link that has its name and not what it leads to; False when something could not be
+    deleted (on Windows: still open somewhere)."""
+    if folder.is_symlink():
+        with contextlib.suppress(OSError):
+            folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
+    return not os.path.lexists(folder)
 
 
 def is_writable(folder: Path) -> bool:
@@ -143,13 +245,13 @@ def is_writable(folder: Path) -> bool:
         except OSError as error:
             if error.errno in (*_FORBIDDEN, *_FULL):
                 return error.errno in _FULL
-    probe = folder / f"{_PROBE}{os.getpid()}"
     try:
-        probe.touch()
+        descriptor, probe = tempfile.mkstemp(prefix=_PROBE, dir=folder)
     except OSError as error:
         return error.errno in _FULL
+    os.close(descriptor)
     with contextlib.suppress(OSError):
-        probe.unlink()
+        os.unlink(probe)
     return True
 
 
@@ -158,27 +260,101 @@ def is_passing(name: str) -> bool:
     return name.startswith(_PROBE) or name.endswith(("-journal", "-wal", "-shm"))
 
 
-def private_copy(folder: Path, scratch: Path | None) -> Path:
+# --- private copies --------------------------------------------------------------------------------------------------
+
+_COPY = "rag_mcp-"
+_HELD = "held.lock"
+_COPY_NAME = re.compile(rf"{_COPY}(\d+)-.+")
+# A copy is younger than this while its lock is being made.
+_FRESH_S = 60.0
+
+
+@dataclass(slots=True)
+class PrivateCopy:
+    """A copy of a folder, for this process alone, in a folder of its own that ``close`` deletes.
+
+    The lock tells other processes that it is in use, and dies with this one; a process number would tell less, since
+    numbers come again and containers that share a folder have the same ones.
+    """
+
+    path: Path
+    _lock: BaseFileLock | None
+
+    def close(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+            remove_tree(self.path.parent)
+
+
+def private_copy(folder: Path, scratch: Path | None) -> PrivateCopy:
     """Copy ``folder`` into a new folder below ``scratch`` (default: the system's), writable for this user.
 
-    The caller deletes the copy's parent when done. Raises StoreError naming the setting that helps.
+    Copies of processes that have died are removed on the way. Raises StoreError naming the setting that helps.
     """
+    from filelock import FileLock
+
     try:
         if scratch is not None:
-            scratch.mkdir(parents=True, exist_ok=True)
-        home = Path(tempfile.mkdtemp(prefix=f"rag_mcp-{os.getpid()}-", dir=scratch))
-        copy = home / folder.name
-        shutil.copytree(folder, copy, copy_function=shutil.copyfile, ignore=_passing)
-        os.chmod(copy, 0o700)
-        for base, folders, _ in os.walk(copy):
-            for name in folders:
-                os.chmod(os.path.join(base, name), 0o700)
+            make_folder(scratch)
+        place = scratch or Path(tempfile.gettempdir())
+        _sweep_copies(place)
+        home = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
+        lock = FileLock(home / _HELD, mode=0o600)
+        lock.acquire(blocking=False)
+        made = PrivateCopy(home / folder.name, lock)
+        try:
+            shutil.copytree(folder, made.path, copy_function=shutil.copyfile, ignore=_passing)
+            for path, status in tree(made.path):
+                os.chmod(path, 0o700 if stat.S_ISDIR(status.st_mode) else 0o600)
+        except BaseException:
+            made.close()
+            raise
     except OSError as error:
         raise StoreError(
             f"The store is read-only and no private copy can be made ({error.strerror}). "
             "Set RAG_MCP_SCRATCH_DIR to a folder that can be written."
         ) from error
-    return copy
+    return made
+
+
+def _sweep_copies(place: Path) -> None:
+    """Remove this user's copies that no living process holds; what can't be judged stays."""
+    with os.scandir(place) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if _is_abandoned(entry):
+                    remove_tree(Path(entry.path))
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    from filelock import FileLock, Timeout
+
+    name = _COPY_NAME.fullmatch(entry.name)
+    if name is None or not entry.is_dir(follow_symlinks=False):
+        return False
+    status = entry.stat(follow_symlinks=False)
+    foreign = sys.platform != "win32" and status.st_uid != os.getuid()
+    if foreign or time.time() - status.st_mtime < _FRESH_S:
+        return False
+    held = Path(entry.path, _HELD)
+    if not held.exists():  # made by a version without locks
+        return sys.platform != "win32" and not _is_running(int(name[1]))
+    try:
+        with FileLock(held, mode=0o600).acquire(blocking=False):
+            return True
+    except Timeout:
+        return False
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _passing(folder: str, names: list[str]) -> set[str]:

@@ -13,13 +13,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
-from rag_mcp.stores.files import fsync_folder, fsync_tree, read_json, remove_tree, write_json, write_text
+from rag_mcp.stores.files import (
+    close_to_others,
+    find_link,
+    fsync_folder,
+    fsync_tree,
+    is_open,
+    make_folder,
+    note_text,
+    owners_only,
+    read_json,
+    remove_tree,
+    tree,
+    write_json,
+    write_text,
+)
 
 __all__ = [
     "FORMAT_VERSION",
@@ -33,6 +48,12 @@ __all__ = [
 FORMAT_VERSION = 1
 KEPT_GENERATIONS = 2
 DEFAULT_COLLECTION = "corpus"
+_COLLECTIONS = "collections"
+# What a store keeps in its folder. Other names there are somebody else's: neither judged nor closed to others.
+_OWN = re.compile(
+    r"\.?(?:CURRENT|writer\.(?:lock|pid)|embeddings\.sqlite.*|stat-cache\.json|last-run\.json|calibration\.json"
+    r"|erase-pending|generations)(?:\.tmp)?"
+)
 
 
 def resolve_store(db_path: Path, collection: str = DEFAULT_COLLECTION) -> Path:
@@ -44,7 +65,7 @@ def resolve_store(db_path: Path, collection: str = DEFAULT_COLLECTION) -> Path:
     root = db_path
     if is_foreign_chroma(db_path):
         root = db_path.with_name(f"{db_path.name}.rag_mcp")
-    return root if collection == DEFAULT_COLLECTION else root / "collections" / collection
+    return root if collection == DEFAULT_COLLECTION else root / _COLLECTIONS / collection
 
 
 def is_foreign_chroma(folder: Path) -> bool:
@@ -189,6 +210,9 @@ class GenerationStore:
             if wanted is None:
                 raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
             try:
+                link = find_link(self.path(wanted))
+                if link is not None:  # opening an index writes to it, and pinning locks
+                    raise StoreDamaged(f"Generation {wanted} is damaged: {link.name} is a link to another place.")
                 pin = _pin_shared(self.path(wanted) / "pin")
             except FileNotFoundError:
                 if number is not None or (self.path(wanted) / "generation.json").is_file():
@@ -211,8 +235,8 @@ class GenerationStore:
         from filelock import FileLock, Timeout
 
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / "writer.lock")
+            self._prepare()
+            lock = FileLock(self.root / "writer.lock", mode=0o600)
             lock.acquire(blocking=False)
         except Timeout:
             holder = self.lock_holder()
@@ -222,11 +246,59 @@ class GenerationStore:
         except OSError as error:
             raise StoreReadOnly(f"The store folder can't be written ({error.strerror}): {self.root}") from error
         try:
+            self._close_to_others()
             with contextlib.suppress(OSError):
-                (self.root / "writer.pid").write_text(str(os.getpid()), encoding="ascii")
+                note_text(self.root / "writer.pid", str(os.getpid()))
             yield
         finally:
             lock.release()
+
+    def _prepare(self) -> None:
+        """Make the folders, and refuse a store in which a name of ours leads elsewhere, before anything is written.
+
+        The store's own folder may be a link: its operator named it. Inside, this package makes none.
+        """
+        if self.root.is_symlink():
+            _check_folder_link(self.root)
+        collections = self.root.parent if self.root.parent.name == _COLLECTIONS else None
+        names = [collections, self.root] if collections is not None else []
+        link = next((name for name in names if name.is_symlink()), None) or self._link()
+        if link is not None:
+            raise StoreError(
+                f"Refused: {link} is a link, where the store keeps something of its own. Nothing was written. Remove "
+                "the link, or use another folder for the store."
+            )
+        if not self.root.is_dir():
+            make_folder(self.root)
+        make_folder(self.folder)
+
+    def _link(self) -> Path | None:
+        return next((link for path in self._own() if (link := find_link(path)) is not None), None)
+
+    def _own(self) -> list[Path]:
+        """What is in the store's folder and ours."""
+        try:
+            return [self.root / name for name in sorted(os.listdir(self.root)) if _OWN.fullmatch(name)]
+        except FileNotFoundError:
+            return []
+
+    def _ours(self) -> list[Path]:
+        """What only the owner may read: the store's folder, or, where other things lie in it too, what is ours of it."""
+        own = self._own()
+        ours = {_COLLECTIONS, *(path.name for path in own)}
+        whole = ours.issuperset(os.listdir(self.root))
+        return [Path(os.path.realpath(self.root))] if whole else own
+
+    def open_to_others(self) -> list[Path]:
+        """What others than the owner may read or write here, by its mode."""
+        return [path for start in self._ours() for path, status in tree(start) if is_open(status)]
+
+    def _close_to_others(self) -> None:
+        """Also a store that an older version left open."""
+        for path in self._ours():
+            close_to_others(path)
+        if self.root.parent.name == _COLLECTIONS:
+            GenerationStore(self.root.parent.parent)._close_to_others()
 
     def lock_holder(self) -> int | None:
         """Process id of the last writer, for messages; says nothing about whether the lock is held."""
@@ -238,7 +310,7 @@ class GenerationStore:
         """A fresh folder to build the next generation in; the caller holds the writer lock."""
         self.sweep()
         folder = self.folder / f".building-{os.getpid()}"
-        folder.mkdir()
+        make_folder(folder)
         return folder
 
     def sweep(self) -> None:
@@ -251,9 +323,10 @@ class GenerationStore:
         return max([0, *self.numbers(), self.current() or 0]) + 1
 
     def seal(self, staging: Path, info: GenerationInfo) -> None:
-        """Complete ``staging``: pin file, generation.json, everything synced."""
+        """Complete ``staging``: pin file, generation.json, everything its owner's alone and synced."""
         (staging / "pin").touch()
         write_json(staging / "generation.json", asdict(info))
+        close_to_others(staging)  # the libraries make files as the process's umask has it
         fsync_tree(staging)
 
     def publish(self, staging: Path, number: int) -> None:
@@ -302,7 +375,7 @@ class GenerationStore:
         if not asked and not mark.exists():
             self.collect(keep=keep)
             return
-        mark.touch()
+        os.close(owners_only(str(mark), os.O_WRONLY | os.O_CREAT))
         self.collect(keep=1)
         if len(self.numbers()) <= 1:
             mark.unlink(missing_ok=True)
@@ -321,6 +394,15 @@ class GenerationStore:
         return True
 
 
+def _check_folder_link(root: Path) -> None:
+    """A link that names the store's folder is followed if its owner is this user or root, as the system's own
+    protection of shared folders has it."""
+    if sys.platform != "win32" and os.lstat(root).st_uid not in (os.geteuid(), 0):
+        raise StoreError(f"Refused: the store's folder {root} is a link that another user has made.")
+    if not root.is_dir():
+        raise StoreError(f"Refused: the store's folder {root} is a link that leads to no folder.")
+
+
 def _size(path: Path) -> int:
     """In bytes; -1 when it can't be had."""
     try:
@@ -331,7 +413,7 @@ def _size(path: Path) -> int:
 
 def _pin_shared(path: Path) -> int | None:
     """Descriptor that holds a shared lock on ``path``; None when the file is being collected right now."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    descriptor = owners_only(str(path), os.O_RDONLY)
     if sys.platform == "win32":
         return descriptor  # the open handle itself keeps Windows from renaming or deleting the folder
     import fcntl

@@ -25,7 +25,7 @@ from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly,
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
-from rag_mcp.stores.files import disk_is_full, is_writable, private_copy, remove_tree
+from rag_mcp.stores.files import disk_is_full, is_writable, private_copy
 from rag_mcp.stores.formats import INDEX_FORMATS
 from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Shares, Unit, idf
 
@@ -581,7 +581,7 @@ class TantivyReader:
         self._broken = frozenset(broken)
         _check_format(folder)
         self._copy = private_copy(folder, scratch) if folder.is_dir() and not is_writable(folder) else None
-        self._folder = self._copy or folder
+        self._folder = self._copy.path if self._copy is not None else folder
         self._stem = _Stemmer()
         self._lock = Lock()
         self._indexes: dict[SourceClass, _ClassIndex | None] = {}
@@ -649,7 +649,7 @@ class TantivyReader:
             self._indexes.clear()
             self._plans.clear()
         if self._copy is not None:
-            remove_tree(self._copy.parent)
+            self._copy.close()
 
     def _plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
         key = (text, tuple(sorted(set(classes))))

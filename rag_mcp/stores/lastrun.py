@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_mcp.models import Notice, Skipped
-from rag_mcp.stores.files import read_json
+from rag_mcp.stores.files import note_text, read_json
 
 __all__ = ["LastRun", "read_last_run", "write_last_run"]
 
@@ -32,10 +31,8 @@ def write_last_run(root: Path, finished_at: str, skipped: Sequence[Skipped], not
         "skipped": [[item.source, item.reason] for item in skipped],
         "notices": [[item.source, item.text] for item in notices],
     }
-    temporary = root / f".{_NAME}.tmp"
     with suppress(OSError):
-        temporary.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8", errors="replace")
-        os.replace(temporary, root / _NAME)
+        note_text(root / _NAME, json.dumps(value, ensure_ascii=False))
 
 
 def read_last_run(root: Path) -> LastRun | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
-from rag_mcp.stores.files import disk_is_full, is_passing, is_writable, private_copy
+from rag_mcp.stores.files import PrivateCopy, disk_is_full, is_passing, is_writable, private_copy
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -171,11 +171,11 @@ class ChromaReader(_ChromaFolder):
         self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
     ) -> None:
         self._broken = frozenset(broken)
-        self._copy: Path | None = None
+        self._copy: PrivateCopy | None = None
         self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
         if not is_writable(folder):
             self._copy = private_copy(folder, scratch)
-            folder = self._copy
+            folder = self._copy.path
         try:
             super().__init__(folder)
         except BaseException:
@@ -236,7 +236,7 @@ class ChromaReader(_ChromaFolder):
 
     def _drop_copy(self) -> None:
         if self._copy is not None:
-            shutil.rmtree(self._copy.parent, ignore_errors=True)
+            self._copy.close()
             self._copy = None
 
 
