@@ -1,7 +1,7 @@
 """The ``rag-mcp`` command: parses, calls KnowledgeBase and its neighbours, prints. Nothing else prints.
 
 Without a command it is the MCP server on stdio. Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 another run
-holds the lock, 4 done but files were left out and --strict was given.
+holds the lock, 4 done but files were left out and --strict was given, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-FAILED, USAGE, LOCKED, STRICT = 1, 2, 3, 4
+FAILED, USAGE, LOCKED, STRICT, INTERRUPTED = 1, 2, 3, 4, 130
 
 app = typer.Typer(
     name="rag-mcp",
@@ -199,11 +199,25 @@ def ingest(
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
     )
     config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
-    with _progress(enabled=not (quiet or as_json)) as report:
+    with _interruptible(config), _progress(enabled=not (quiet or as_json)) as report:
         summary = run_ingest(config, options, progress=report)
     _print_summary(summary, options, quiet=quiet, as_json=as_json)
     if strict and (summary.skipped or summary.unmet):
         raise typer.Exit(STRICT)
+
+
+@contextlib.contextmanager
+def _interruptible(config: Config) -> Iterator[None]:
+    """Say on Ctrl-C what was kept: nothing is lost by it, which nobody could know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from rag_mcp.stores.generations import GenerationStore, resolve_store
+
+        live = GenerationStore(resolve_store(config.store_path, config.collection)).current()
+        state = f"generation {live} is live" if live is not None else "nothing has been published yet"
+        _say(f"rag-mcp: stopped; {state}, and vectors computed so far are kept for the next run", err=True)
+        sys.exit(INTERRUPTED)
 
 
 class _Progress:
@@ -516,18 +530,28 @@ def watch(
     """Ingest whenever the folder changes, until interrupted."""
     from rag_mcp.ingest.options import IngestOptions
     from rag_mcp.ingest.pipeline import run_ingest
-    from rag_mcp.ingest.watch import watch_corpus
+    from rag_mcp.ingest.watch import LOOK_EVERY_S, watch_corpus
 
     config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
     options = IngestOptions(exclude=tuple(exclude or ()))
 
-    def run() -> None:
-        try:
-            _print_summary(run_ingest(config, options), options, quiet=True, as_json=False)
-        except RagMcpError as error:
-            _say(f"rag-mcp: {error}", err=True)
+    shown: object = None
 
-    watch_corpus(config, run, debounce_s=debounce)
+    def run() -> IngestSummary:
+        nonlocal shown
+        summary = run_ingest(config, options)
+        report = (summary.skipped, summary.notices, summary.excluded)
+        if summary.published or report != shown:
+            _print_summary(summary, options, quiet=report == shown, as_json=False)
+        shown = report
+        return summary
+
+    _say(
+        f"watching {config.corpus_root}: a run after every change, and every {LOOK_EVERY_S / 60:.0f} minutes; "
+        f"the store is {config.store_path}; Ctrl-C ends it"
+    )
+    with _interruptible(config):
+        watch_corpus(config, run, debounce_s=debounce, say=lambda text: _say(f"rag-mcp: {text}", err=True))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 from rag_mcp.config import Config
 from rag_mcp.embedders import embedder_identity
 from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreDamaged, StoreEmpty, StoreLocked
+from rag_mcp.globs import folded
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
 from rag_mcp.search.calibrated import write_calibration
@@ -25,6 +26,7 @@ from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resol
 __all__ = ["Finding", "examine", "repair", "roll_back", "store_calibration"]
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
+_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,30 @@ def _check_corpus(config: Config) -> Iterator[Finding]:
         yield Finding("corpus", True, "not named here; only ingest needs it (RAG_MCP_CORPUS_ROOT)")
     else:
         yield Finding("corpus", root.is_dir(), f"{root}{'' if root.is_dir() else ' is not a folder'}")
+        if root.is_dir():
+            yield _names(root, config)
+
+
+def _names(root: Path, config: Config) -> Finding:
+    """Names that are one on another system: a copy of the folder there, or a sync client, loses one of them."""
+    from rag_mcp.ingest.corpus import walk_corpus
+    from rag_mcp.policy import load_policy
+
+    places: dict[str, set[str]] = {}
+    for file in walk_corpus(root, policy=load_policy(config.policy_path), store_path=_store(config).root).files:
+        parts = file.path.split("/")
+        for length in range(1, len(parts) + 1):
+            path = "/".join(parts[:length])
+            places.setdefault(folded(path), set()).add(path)
+    # A folder's twins are named once, not again with everything that is in them.
+    twins = sorted(
+        sorted(same) for same in places.values() if len({path.rpartition("/")[0] for path in same}) < len(same)
+    )
+    if not twins:
+        return Finding("names", True, "no two differ only in letter case or Unicode form")
+    shown = "; ".join(" and ".join(ascii(path) for path in same) for same in twins[:_NAMES_SHOWN])
+    more = f" and {len(twins) - _NAMES_SHOWN} more" if len(twins) > _NAMES_SHOWN else ""
+    return Finding("names", False, f"differ only in letter case or Unicode form, rename one: {shown}{more}")
 
 
 def _check_store(config: Config) -> Iterator[Finding]:

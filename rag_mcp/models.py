@@ -155,7 +155,8 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class IngestSummary:
-    """``unmet`` are the texts to exclude by that met nothing."""
+    """``unmet`` are the texts to exclude by that met nothing; ``files_unreadable`` counts files and folders that could
+    not be read just now, so that another run is worth while."""
 
     files_seen: int
     files_ingested: int
@@ -177,6 +178,7 @@ class IngestSummary:
     notices: tuple[Notice, ...]
     excluded: Mapping[str, int]
     unmet: tuple[str, ...]
+    files_unreadable: int
     elapsed_s: float
 
 

@@ -272,7 +272,23 @@ class _Run:
             entry = old.files.get(path) if old is not None else None
             self._read_one(path, entry, content, same_rules)
             self.progress("read", done + 1, len(plan.read))
+        for path in [path for path in content.parsed if self._moved(path)]:
+            del content.parsed[path]
+            content.unreadable.append(
+                Skipped(path, "being written; the next run reads it. Kept as last indexed, if it was.")
+            )
+            if old is not None and path in old.files:
+                content.kept[path] = old.files[path]
         return content
+
+    def _moved(self, path: str) -> bool:
+        """Tell whether a file has changed since it was listed, and so may be half written."""
+        listed = self.files[path]
+        try:
+            now = os.lstat(self.root / path)
+        except OSError:
+            return False  # gone, or not to be seen: the next run finds that out
+        return (now.st_size, now.st_mtime_ns) != (listed.size, listed.mtime_ns)
 
     def _read_one(self, path: str, entry: FileEntry | None, content: _Content, same_rules: bool) -> None:
         from rag_mcp.ingest.decode import Undecodable, decode, text_digest
@@ -576,6 +592,7 @@ class _Run:
             ),
             excluded=listing.excluded,
             unmet=listing.unmet,
+            files_unreadable=len(listing.unreadable) + len(content.unreadable),
             elapsed_s=0.0,
         )
 

@@ -9,6 +9,7 @@ import pytest
 from support import Library, cli_json, run_cli
 
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
+from rag_mcp.ingest import pipeline
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.pipeline import run_ingest
 from rag_mcp.ingest.plan import check_shrink
@@ -297,6 +298,52 @@ def test_an_emptied_or_nearly_emptied_corpus_of_any_size_is_refused(known, left,
             check_shrink(known, left, allow=False, root="vault")
     else:
         check_shrink(known, left, allow=False)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_file_that_is_being_written_waits_for_the_next_run(library, monkeypatch, known):
+    library.write({"a.md": TREES, **({"b.md": "# B\n\nWhole.\n"} if known else {})})
+    library.ingest()
+    library.write({"b.md": "# B\n\nHalf"})
+    real = pipeline.read_file
+
+    def read_file(root, file, **options):
+        raw = real(root, file, **options)
+        if file.path == "b.md":
+            with open(root / "b.md", "ab") as stream:  # its writer goes on after we have read
+                stream.write(b" and more.\n")
+        return raw
+
+    monkeypatch.setattr(pipeline, "read_file", read_file)
+    summary = library.ingest()
+    assert [(item.source, item.reason) for item in summary.skipped] == [
+        ("b.md", "being written; the next run reads it. Kept as last indexed, if it was.")
+    ]
+    assert summary.files_unreadable == 1
+    assert {record["text"] for record in library.dump().values() if record["source"] == "b.md"} == (
+        {"# B\n\nWhole."} if known else set()
+    )
+    monkeypatch.setattr(pipeline, "read_file", real)
+    assert library.ingest().skipped == ()
+    assert {r["text"] for r in library.dump().values() if r["source"] == "b.md"} == {"# B\n\nHalf and more."}
+
+
+def test_doctor_names_what_differs_only_in_case_or_unicode_form(library):
+    from rag_mcp.maintenance import examine
+
+    def names():
+        return next(finding for finding in examine(library.config()) if finding.what == "names")
+
+    library.write({"Notes/a.md": TREES, "b.md": TREES, "caf\u00e9.md": TREES})
+    library.ingest()
+    assert names().ok
+    library.write({"notes/a.md": TREES, "B.md": TREES, "cafe\u0301.md": TREES})
+    if len(list(library.corpus.rglob("*.md"))) < 6:
+        pytest.skip("this file system folds names")
+    assert not names().ok
+    told = names().detail
+    assert "'B.md' and 'b.md'; 'Notes' and 'notes'; 'cafe\\u0301.md' and 'caf\\xe9.md'" in told
+    assert "a.md'" not in told
 
 
 def test_the_only_file_of_a_corpus_may_be_renamed_and_may_not_vanish(library):
