@@ -31,7 +31,6 @@ OWNERS = {
     "chromadb": ("stores/vectors.py",),
     "tantivy": ("stores/keywords.py",),
     "mcp": ("server.py",),
-    "detect_secrets": ("ingest/guard.py",),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),
     "markdown_it": ("ingest/chunking.py",),
@@ -40,7 +39,7 @@ OWNERS = {
     "typer": ("cli.py",),
     "pydantic_core": ("ingest/ignore.py",),
 }
-HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "detect_secrets")
+HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy")
 
 
 def name_of(path: Path) -> str:

@@ -10,7 +10,7 @@ __all__ = ["GUARD_VERSION", "IngestOptions", "Progress", "Step"]
 
 # Raise with every change of what the guard finds: all files are then judged again. It stands here, not in the guard,
 # because a run with nothing to do must not pay for loading the guard's patterns.
-GUARD_VERSION = 1
+GUARD_VERSION = 2
 
 DEFAULT_MAX_FILE_BYTES = 10 * 1024 * 1024
 

@@ -12,10 +12,13 @@ from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, firs
 from rag_mcp.ingest.decode import shorten_data_uris
 from rag_mcp.ingest.docclass import classify_doc
 from rag_mcp.ingest.frontmatter import parse_front_matter
+from rag_mcp.ingest.guard import Finding, Tier, mask
 from rag_mcp.models import DocClass, Passage, SourceClass
 from rag_mcp.policy import WITHHELD_BY
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
+
+_LINES_SHOWN = 10
 
 
 class Rejected(CorpusError):
@@ -60,7 +63,7 @@ class Reader:
     limits: ChunkLimits
     handoff_dirs: Sequence[str]
     handoff_basenames: Sequence[str]
-    find_secrets: Callable[[str, str], Sequence[str]]
+    find_secrets: Callable[[str, str], Sequence[Finding]]
     detect_language: Callable[[str], str]
 
     def read(self, path: str, text: str, sha256: str, *, source_class: SourceClass, project: str | None) -> ParsedFile:
@@ -69,9 +72,12 @@ class Reader:
         front = parse_front_matter(prepared)
         if front.access is not None:  # before all else: what such a file holds is nobody's business
             raise Rejected(_access_reason(front.access))
-        found = self.find_secrets(path, text)
-        if found:
-            raise Rejected("possible secret: " + "; ".join(found))
+        found = self.find_secrets(path, prepared)
+        if strong := [each for each in found if each.tier is Tier.STRONG]:
+            raise Rejected("possible secret: " + "; ".join(f"{each.kind} (line {each.line})" for each in strong[:5]))
+        if found:  # from here on nothing sees the values: not the title, not a property, no passage
+            prepared = mask(prepared, found)
+            front = parse_front_matter(prepared)
         heading_title = front.title or first_heading(prepared, front.body_start)
         passages = chunk_text(
             prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
@@ -95,11 +101,19 @@ class Reader:
             date=front.date,
             language=self.detect_language(prepared[front.body_start :]),
             passages=tuple(self._parsed(passage, heading_title) for passage in passages),
+            notices=(_masked_notice(found),) if found else (),
         )
 
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:
         embedded = embedded_text(title, passage.heading_path, passage.shown, limits=self.limits)
         return ParsedPassage(passage, embedded, text_key(embedded))
+
+
+def _masked_notice(found: Sequence[Finding]) -> str:
+    lines = sorted({each.line for each in found})
+    shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + (", …" if len(lines) > _LINES_SHOWN else "")
+    what = "1 possible secret" if len(found) == 1 else f"{len(found)} possible secrets"
+    return f"{what} masked (line{'s' if len(lines) > 1 else ''} {shown})"
 
 
 def _access_reason(access: str) -> str:

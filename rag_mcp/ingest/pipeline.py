@@ -41,6 +41,7 @@ from rag_mcp.stores.manifest import METADATA_VERSION, FileEntry, Manifest, read_
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors
     from rag_mcp.ingest.chunking import ChunkLimits
+    from rag_mcp.ingest.guard import Finding
     from rag_mcp.ingest.parse import ParsedFile, Reader
     from rag_mcp.ingest.records import Records
     from rag_mcp.stores.cache import EmbeddingCache
@@ -348,11 +349,10 @@ class _Run:
             detect_language=detect_language,
         )
 
-    def _find_secrets(self, path: str, text: str) -> list[str]:
+    def _find_secrets(self, path: str, text: str) -> list[Finding]:
         from rag_mcp.ingest.guard import AllowList, find_secrets
 
-        findings = find_secrets(text, path=path, allow=AllowList(accepts=partial(secret_allowed, self.policy)))
-        return [f"{finding.kind} (line {finding.line})" for finding in findings[:5]]
+        return find_secrets(text, path=path, allow=AllowList(accepts=partial(secret_allowed, self.policy)))
 
     # --- what the next generation holds ------------------------------------------------------------------------------
 

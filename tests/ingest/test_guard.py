@@ -4,19 +4,18 @@ import base64
 import json
 import random
 import string
-import subprocess
-import sys
 import time
-from importlib import import_module
 
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest import guard
-from rag_mcp.ingest.guard import MAX_FINDINGS, AllowList, SecretFinding, find_secrets, secret_kinds
+from rag_mcp.ingest import guard_keys, guard_tokens
+from rag_mcp.ingest.guard import MASK, AllowList, Tier, _digest, find_secrets, mask, secret_kinds
+from rag_mcp.ingest.guard_values import is_key, is_live_jwt, is_password
 
-NOW = 1_900_000_000.0
+NOW = time.time()
+
 ALNUM = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
 HEX = "0123456789abcdef"
@@ -39,21 +38,21 @@ def pem(kind, body, indent=""):
     return "\n".join(indent + line for line in (f"-----BEGIN {kind}-----", *body, f"-----END {kind}-----"))
 
 
+def wrapped(text, width=76):
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
 KEY_BODY = [chars(ALNUM + "+/", 64, seed) for seed in range(3)]
 
-SECRETS = {
+STRONG = {
     "AWS Access Key": "AKIA" + chars(string.ascii_uppercase + string.digits, 16),
-    "Artifactory Credentials": "token: AKC" + chars(ALNUM, 20) + " ",
+    "Artifactory Credentials": "AKC" + "p" + chars(ALNUM, 69),
     "Azure Storage Account access key": "AccountKey" + "=" + chars(ALNUM + "+/", 86) + "==",
-    "Basic Auth Credentials": "postgres://ledger" + ":" + "Tr0ub4dor-9" + "@db.internal:5432/books",
-    "Cloudant Credentials": "cloudant_key" + "=" + chars(HEX, 64),
-    "Discord Bot Token": "M" + chars(ALNUM, 23) + "." + chars(ALNUM, 6) + "." + chars(ALNUM, 27),
+    "Discord Bot Token": "MT" + chars(ALNUM, 22) + "." + chars(ALNUM, 6) + "." + chars(ALNUM, 27),
     "GitHub Token": "ghp_" + chars(ALNUM, 36),
     "GitLab Token": "glpat-" + chars(ALNUM, 20),
-    "IBM Cloud IAM Key": "ibm_cloud_key " + chars(ALNUM, 44),
-    "IBM COS HMAC Credentials": "secret_access_key" + " = " + chars(HEX, 48),
     "JSON Web Token": jwt({"sub": "svc", "exp": NOW + 60}),
-    "Mailchimp Access Key": chars(LOWER, 32) + "-us14",
+    "Mailchimp Access Key": chars(HEX, 32) + "-us14",
     "NPM tokens": "//registry.npmjs.org/:_auth" + "Token=npm_" + chars(ALNUM, 36),
     "OpenAI Token": "sk-" + chars(ALNUM, 20) + "T3Blbk" + "FJ" + chars(ALNUM, 20),
     "Anthropic Token": "sk-ant-" + "api03-" + chars(ALNUM, 60),
@@ -63,17 +62,13 @@ SECRETS = {
     "Private Key": pem("RSA PRIVATE" + " KEY", KEY_BODY),
     "SendGrid API Key": "SG." + chars(ALNUM, 22) + "." + chars(ALNUM, 43),
     "Slack Token": "xoxb-" + "839204117563-" + chars(LOWER, 24),
-    "SoftLayer Credentials": "softlayer_api_key" + ": " + chars(LOWER, 64),
     "Square OAuth Secret": "sq0csp-" + chars(ALNUM, 43),
     "Stripe Access Key": "sk_live_" + chars(ALNUM, 24),
     "Telegram Bot Token": "839204117:AA" + chars(ALNUM, 33),
-    "Twilio API Key": "SK" + chars(LOWER, 32),
-    "Secret Keyword": 'ledger_api_key = "' + chars(ALNUM, 28) + '"',
+    "Twilio API Key": "SK" + chars(HEX, 32),
 }
 
-MORE_SECRETS = [
-    ("AWS Access Key", 'aws_secret_key = "' + chars(ALNUM + "+/", 40) + '"'),
-    ("Secret Keyword", "aws_secret_access_key = " + chars(ALNUM, 40)),
+MORE_STRONG = [
     ("GitHub Token", "github_pat_" + chars(ALNUM, 82)),
     ("OpenAI Token", "sk-proj-" + chars(ALNUM, 60)),
     ("Slack Token", "https://hooks.slack.com/services/" + "T01AB2CD3/B04EF5GH6/" + chars(ALNUM, 24)),
@@ -85,6 +80,13 @@ MORE_SECRETS = [
         "Private Key",
         "PuTTY-User-Key-" + "File-3: ssh-ed25519\nPrivate-Lines: 1\n" + KEY_BODY[0][:48] + "\nPrivate-MAC: 0",
     ),
+    ("Private Key", "\n".join(KEY_BODY) + "\n-----END EC PRIVATE" + " KEY-----"),
+    ("Private Key", "-----BEGIN RSA PRIVATE" + " KEY-----\n" + KEY_BODY[0] + "\n(torn off here)"),
+    ("Private Key", "-----BEGIN PRIVATE" + " KEY-----\n" + "\n".join(KEY_BODY[0][at : at + 20] for at in (0, 20, 40))),
+    ("Private Key", "\n".join(wrapped(base64.b64encode(pem("PRIVATE" + " KEY", KEY_BODY).encode()).decode()))),
+    ("Private Key", "[Interface]\nPrivate" + "Key = " + base64.b64encode(bytes(range(3, 99, 3))).decode()),
+    ("netrc", "machine quay.internal\n  login ida\n  password" + " Ferry-anchor42"),
+    ("JSON Web Key", '{"kty": "OKP", "d": "' + chars(ALNUM, 43) + '"}'),
     ("Private Key", "AGE-SECRET-" + "KEY-1" + chars(string.ascii_uppercase + string.digits, 58)),
 ]
 
@@ -113,162 +115,219 @@ HARMLESS = {
     "commit": "access key changed in " + chars(HEX, 40),
     "meeting": "https://zoom.us/j/614261834?pwd" + "=" + chars(ALNUM, 32),
     "ticket": "AKIAbc SK-1234 AC/DC eyJ is how it starts, xoxb- too, and ://x:@",
+    "seven characters": "password: Ab3-xyz",
+    "tag": "password: !vault quay/data/Tide1#Password2",
+    "template": "password: {{ tide_db_password_V2 }}",
+    "variable in a header": 'curl -H "Authorization: Bearer $TIDE_TOKEN_2031" https://quay.dev',
+    "resource name": "arn:aws:secretsmanager:eu-west-1:000000000000:secret:Quay/Tide1/DbPassword-AbCdEf",
+    "words as a password": "password: ferry-anchor-willow-pebble",
+    "table of options": "| option | value |\n| --- | --- |\n| API_KEY | your key |",
+    "type annotation": "def login(password: SecretStr2, token: str = None) -> None: ...",
+    "technical words": "The password is base64-encoded, the token is SHA256-hashed, OAuth2 is not used.",
+    "stars": "password: ************",
 }
 
 
-def kinds(text, **options):
-    return {finding.kind for finding in find_secrets(text, now_s=NOW, **options)}
+LOOSE = {
+    "yaml": ("password: ", "Ferry-anchor42", "\nuser: ida"),
+    "ini": ("db_passwd = ", chars(ALNUM, 12), ""),
+    "environment": ("export QUAY_PASS=", "Ferry_anchor42", ""),
+    "json": ('{"api_key": "', chars(ALNUM, 32), '", "page": 2}'),
+    "hex key": ("API_KEY=", chars(HEX, 32), ""),
+    "cloud secret": ("aws_secret_access_key = ", chars(ALNUM + "+/", 40), ""),
+    "php": ("'password' => '", "Ferry-anchor42", "',"),
+    "define": ("define('DB_PASSWORD', '", "Ferry-anchor42", "');"),
+    "xml": ("<password>", "Ferry-anchor42", "</password>"),
+    "attributes": ('<add key="Password" value="', "Ferry-anchor42", '"/>'),
+    "two lines": ("- name: DB_PASSWORD\n  value: ", "Ferry-anchor42", ""),
+    "next line": ("Password:\n\n```\n", "Ferry-anchor42", "\n```"),
+    "sql": ("CREATE ROLE quay WITH PASSWORD '", "Ferry-anchor42", "';"),
+    "connection string": ("Server=quay;User Id=ida;Password=", "Ferry-anchor42", ";Encrypt=true"),
+    "query": ("https://quay.dev/feed?api_key=", chars(ALNUM, 30), "&page=2"),
+    "sentence": ("The wifi password for guests is ", "Ferry-anchor42", ", ask Ida."),
+    "sentence the other way": ("Use `", "Ferry-anchor42", "` as the root password."),
+    "sentence on a key": ("My API key: `", chars(ALNUM, 32), "`, keep it."),
+    "German": ("Das Passwort lautet ", "Ferry-anchor42", "."),
+    "Spanish": ("Contraseña: ", "Ferry-anchor42", ""),
+    "French": ("mot de passe : ", "Ferry-anchor42", ""),
+    "Russian": ("пароль: ", "Ferry-anchor42", ""),
+    "Japanese": ("パスワード：", "Ferry-anchor42", ""),
+    "Chinese": ("密码是", "Ferry-anchor42", ""),
+    "row": ("| password | ", "Ferry-anchor42", " |"),
+    "column": ("| host | password |\n| --- | --- |\n| quay | ", "Ferry-anchor42", " |"),
+    "comma-separated": ("host,user,password\nquay,ida,", "Ferry-anchor42", ""),
+    "option": ("restic --password ", "Ferry-anchor42", " backup"),
+    "curl": ("curl -u ida:", "Ferry-anchor42", " https://quay.dev"),
+    "mysql": ("mysql -u ida -p", "Ferry-anchor42", " tides"),
+    "docker": ("ENV QUAY_PASSWORD ", "Ferry-anchor42", ""),
+    "url": ("postgres://ida:", "Ferry-anchor42", "@db.internal:5432/tides"),
+    "url with digits": ("redis://cache:", "8250349167", "@redis.internal:6379/0"),
+    "basic": ("Authorization: Basic ", base64.b64encode(b"ida:Ferry-anchor42").decode(), ""),
+    "bearer": ("curl -H 'Authorization: Bearer ", chars(ALNUM, 40), "' https://quay.dev"),
+    "encoded": ("kind: Secret\ndata:\n  password: ", base64.b64encode(b"Ferry-anchor42").decode(), ""),
+    "whole encoded block": (
+        "  tls.key: ",
+        base64.b64encode(pem("PRIVATE" + " KEY", KEY_BODY).encode()).decode(),
+        "",
+    ),
+}
 
 
-def test_every_kind_that_can_be_reported_is_tried_below():
-    assert set(SECRETS) == set(secret_kinds())
+def strong_kinds(text, **options):
+    return {finding.kind for finding in find_secrets(text, **options) if finding.tier is Tier.STRONG}
 
 
-@pytest.mark.parametrize(("kind", "secret"), [*SECRETS.items(), *MORE_SECRETS])
-def test_a_secret_in_the_middle_of_a_note_is_found_with_kind_and_line(kind, secret):
-    findings = find_secrets(f"# Ops\n\nWrite it down:\n\n{secret}\n\nDone.\n", now_s=NOW)
-    assert kind in {each.kind for each in findings}
-    assert all(5 <= each.line <= 7 for each in findings)
+@pytest.mark.parametrize(("kind", "secret"), [*STRONG.items(), *MORE_STRONG])
+def test_what_tells_by_itself_that_it_is_a_secret_is_found_with_kind_and_line(kind, secret):
+    findings = find_secrets(f"# Ops\n\nWrite it down:\n\n{secret}\n\nDone.\n")
+    strong = [each for each in findings if each.tier is Tier.STRONG]
+    assert kind in {each.kind for each in strong}
+    assert all(5 <= each.line <= 8 for each in strong)
+
+
+@pytest.mark.parametrize(("before", "value", "behind"), LOOSE.values(), ids=LOOSE)
+def test_a_value_that_is_called_a_secret_is_masked_and_nothing_else(before, value, behind):
+    text = f"# Ops\n\nText.\n\n{before}{value}{behind}\n\nDone.\n"
+    findings = find_secrets(text)
+    assert {each.tier for each in findings} == {Tier.LOOSE}
+    assert mask(text, findings) == f"# Ops\n\nText.\n\n{before}{MASK}{behind}\n\nDone.\n"
 
 
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
 def test_documentation_and_placeholders_are_no_secrets(text):
-    assert find_secrets(f"Text before.\n{text}\nText behind.\n", now_s=NOW) == []
+    assert find_secrets(f"Text before.\n{text}\nText behind.\n") == []
 
 
 def test_a_placeholder_does_not_hide_the_secret_beside_it():
-    line = f"old ghp_{'x' * 36} new {SECRETS['GitHub Token']}"
-    assert find_secrets(line, now_s=NOW) == [SecretFinding(1, "GitHub Token")]
+    line = f"old ghp_{'x' * 36} new {STRONG['GitHub Token']}"
+    assert [(each.line, each.kind) for each in find_secrets(line)] == [(1, "GitHub Token")]
 
 
-def test_findings_come_by_line_and_each_line_counts_once_a_kind():
-    token, key = SECRETS["GitHub Token"], SECRETS["AWS Access Key"]
-    text = f"{token} {token}\n\n{key}\n{token}\n"
-    assert [(each.line, each.kind) for each in find_secrets(text, now_s=NOW)] == [
-        (1, "GitHub Token"),
-        (3, "AWS Access Key"),
-        (4, "GitHub Token"),
-    ]
+def test_every_rule_of_the_table_finds_what_it_describes_and_names_a_known_kind():
+    assert set(STRONG) <= set(secret_kinds())
+    assert {rule.kind for rule in guard_tokens.TOKEN_RULES} <= set(secret_kinds())
 
 
-@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_no_report_holds_the_value(secret):
-    shown = repr(find_secrets(secret, now_s=NOW)) + str(find_secrets(secret, now_s=NOW))
-    assert not any(
-        secret[at : at + 12] in shown.replace(repr(secret_kinds()), "") for at in range(20, len(secret) - 12)
-    )
+def test_a_mask_keeps_every_line_where_it_is():
+    text = "a\npassword: |\n  Ferry-anchor42\nb\ntoken: " + chars(HEX, 40) + "\nc\n"
+    masked = mask(text, find_secrets(text))
+    assert [place for place, line in enumerate(masked.split("\n")) if line in "abc"] == [0, 3, 5, 6]
+    assert masked.count(MASK) == 2
+
+
+def test_no_finding_holds_the_value():
+    for secret in [*STRONG.values(), *(value for _, value, _ in LOOSE.values())]:
+        shown = repr(find_secrets(f"password: {secret}"))
+        assert secret[-16:] not in shown
+
+
+def test_random_base64_is_nothing_by_chance():
+    made = random.Random(20310301)
+    for width in (76, 256, 10**6):
+        block = base64.b64encode(made.randbytes(384_000)).decode()
+        assert find_secrets("\n".join(wrapped(block, width))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "password", "key"),
+    [
+        ("Ferry-anchor42", True, True),
+        (chars(HEX, 32), True, True),
+        ("ferry-anchor-willow", False, False),
+        ("8250349167", True, False),
+        ("20310301", False, False),
+        ("ClusterIngressDefaultTlsSecret2", True, False),
+        ("quay-tls-v2", False, False),
+        ("/etc/quay/password-file", False, False),
+        ("short1A", False, False),
+        ("sha256:" + chars(HEX, 64), False, False),
+    ],
+)
+def test_which_values_count(value, password, key):
+    assert (is_password(value), is_key(value)) == (password, key)
+
+
+def test_a_web_token_counts_until_it_expires():
+    token = jwt({"sub": "svc", "exp": 1_000})
+    assert is_live_jwt(token, now_s=999)
+    assert not is_live_jwt(token, now_s=1_001)
 
 
 # --- allow list ------------------------------------------------------------------------------------------------------
 
 
-def test_a_predicate_accepts_kinds_by_path():
-    text = SECRETS["GitHub Token"] + "\n" + SECRETS["AWS Access Key"]
-    allow = AllowList(accepts=lambda path, kind: path.startswith("fixtures/") and kind == "GitHub Token")
-    assert kinds(text, path="fixtures/a.md", allow=allow) == {"AWS Access Key"}
-    assert kinds(text, path="notes/a.md", allow=allow) == {"GitHub Token", "AWS Access Key"}
+def test_a_predicate_accepts_kinds_by_path_in_both_tiers():
+    text = STRONG["GitHub Token"] + "\n" + STRONG["AWS Access Key"] + "\npassword: Ferry-anchor42\n"
+    allow = AllowList(accepts=lambda path, kind: path.startswith("fixtures/") and kind in ("GitHub Token", "Password"))
+    assert {each.kind for each in find_secrets(text, path="fixtures/a.md", allow=allow)} == {"AWS Access Key"}
+    assert {each.kind for each in find_secrets(text, path="notes/a.md", allow=allow)} == {
+        "GitHub Token",
+        "AWS Access Key",
+        "Password",
+    }
 
 
 def test_a_digest_accepts_one_value_only():
-    token, other = SECRETS["GitHub Token"], "ghp_" + chars(ALNUM, 36, seed=8)
-    allow = AllowList(values=frozenset({guard._digest(token)}))
-    assert find_secrets(f"{token}\n{other}", allow=allow, now_s=NOW) == [SecretFinding(2, "GitHub Token")]
+    token, other = STRONG["GitHub Token"], "ghp_" + chars(ALNUM, 36, seed=8)
+    allow = AllowList(values=frozenset({_digest(token)}))
+    assert [each.line for each in find_secrets(f"{token}\n{other}", allow=allow)] == [2]
 
 
-# --- the shapes against the library ----------------------------------------------------------------------------------
-
-RULES_BY_PLUGIN = {}
-for _each in guard._RULES:
-    if _each.plugin is not None:
-        RULES_BY_PLUGIN.setdefault(_each.plugin, []).append(_each)
-
-
-def _patterns():
-    for plugin in RULES_BY_PLUGIN:
-        module, _, name = plugin.partition(".")
-        for number, pattern in enumerate(getattr(import_module(f"detect_secrets.plugins.{module}"), name).denylist):
-            yield pytest.param(plugin, pattern, id=f"{name}-{number}")
-
-
-@pytest.mark.parametrize(("plugin", "pattern"), list(_patterns()))
-def test_whatever_the_library_would_find_our_shapes_find_first(plugin, pattern):
-    rules = RULES_BY_PLUGIN[plugin]
-
-    @settings(max_examples=25, deadline=None, database=None, phases=[Phase.generate])
-    @given(st.from_regex(pattern))
-    def covered(text):
-        found = pattern.search(text)[0]
-        if "\n" not in found:  # the library reads line by line
-            assert any(rule.may_match(text, text.casefold()) and rule.shape.search(text) for rule in rules)
-
-    covered()
+# --- any text, and its cost ------------------------------------------------------------------------------------------
 
 
 @given(st.text(max_size=300))
-@example("\ud800" + SECRETS["GitHub Token"])
+@example("\ud800" + STRONG["GitHub Token"])
 @example("eyJ" + "e30" * 3 + "." + "[" * 5000)
-def test_any_text_is_scanned_without_an_error(text):
-    assert all(1 <= finding.line <= text.count("\n") + 1 for finding in find_secrets(text, now_s=NOW))
+@example("İpassword: Ferry-anchor42")
+def test_any_text_is_scanned_and_masked_without_an_error(text):
+    findings = find_secrets(text)
+    assert all(text[each.start : each.end] for each in findings)
+    assert mask(text, findings).count("\n") == text.count("\n")
 
 
-# --- cost ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_clean_text_does_not_load_the_library():
-    script = (
-        "import sys; from rag_mcp.ingest.guard import find_secrets;"
-        "assert not find_secrets('A key = value, http://a.b:80/ and a token. ' * 300);"
-        "assert 'detect_secrets' not in sys.modules and 'requests' not in sys.modules"
+RULE_MARKS = sorted({mark for rule in guard_tokens.TOKEN_RULES for mark in rule.marks})
+WORDS = sorted({*guard_keys._WORDS, "api_key", "key"})
+LOGIN_MARKS = sorted({mark for rule in guard_keys._LOGIN_RULES for mark in rule.marks})
+UNITS = (
+    (
+        "a A 0 / ' \" | = : sk- eyJ eyJaaaaaaaa. =eyJaaaaaaaa :// ://a: ://a:b@ BEGIN\u2007PRIVATE\u2007KEY----- "
+        "-----END\u2007PRIVATE\u2007KEY----- UFJJVkFURSBLRVkt password='a >password<a password,b\n |password|\n|---|\n"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=60)
+    .replace("\u2007", " ")
+    .split(" ")
+)
 
 
-def test_the_plugins_are_asked_without_their_network_check(monkeypatch):
-    import requests
-
-    def refuse(*_args, **_kwargs):
-        raise AssertionError("a scan must not go online")
-
-    monkeypatch.setattr(requests.sessions.Session, "request", refuse)
-    for kind, secret in SECRETS.items():
-        assert kind in kinds(secret)
-
-
-HOSTILE = {
-    "one letter": "a",
-    "one capital": "M",
-    "digits": "0123456789",
-    "slashes": "//",
-    "urls without end": "://a:",
-    "assignments": "secret=",
-    "quotes": "'aws key'",
-    "headers": "BEGIN PRIVATE" + " KEY-----",
-    "putty": "PuTTY-User-Key-" + "File-2Private-Lines:1",
-    "tokens begun": "eyJeyJ.",
-    "slack begun": "xoxb-1-",
-    "npm begun": "//:_auth" + "Token=",
-    "example keys": "AKIA" + "IOSFODNN7EXAMPLE ",
-    "keys": "AKIA" + chars(string.ascii_uppercase + string.digits, 16) + " ",
-    "near misses": "key " + chars(ALNUM, 44) + "\t",
-}
+def cost(unit, size):
+    text = (unit * (size // len(unit) + 1))[:size]
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        find_secrets(text)
+        best = min(best, time.process_time() - started)
+    return best
 
 
-@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
-def test_a_long_line_costs_time_in_proportion(unit):
-    text = unit * (1_000_000 // len(unit))
-    start = time.process_time()
-    assert len(find_secrets(text, now_s=NOW)) <= 2
-    assert time.process_time() - start < 8
+def grows_in_proportion(unit, small):
+    """Eight times the text takes no more than sixteen times as long; up to three tries, for a busy machine."""
+    return any(cost(unit, 8 * small) <= 16 * max(cost(unit, small), 1e-3) for _ in range(3))
 
 
-def test_five_megabytes_without_a_line_break_are_scanned_to_the_end():
-    start = time.process_time()
-    text = "lorem ipsum " * 420_000 + SECRETS["GitHub Token"]
-    assert find_secrets(text, now_s=NOW) == [SecretFinding(1, "GitHub Token")]
-    assert time.process_time() - start < 15
+@pytest.mark.parametrize("tail", ["", "=", " ", "\n", ": a", "a1B2c3"])
+@pytest.mark.parametrize("marks", [RULE_MARKS, WORDS, LOGIN_MARKS, UNITS], ids=["tokens", "words", "logins", "units"])
+def test_every_rule_costs_time_in_proportion_to_the_text_whatever_is_repeated(marks, tail):
+    slow = [mark for mark in marks if mark and not grows_in_proportion(mark + tail, 1_000)]
+    assert slow == []
 
 
-def test_many_secrets_of_one_kind_are_cut_short_and_hide_no_other_kind():
-    tokens = "\n".join("ghp_" + chars(ALNUM, 36, seed) for seed in range(2 * MAX_FINDINGS))
-    found = [each.kind for each in find_secrets(f"{tokens}\n{SECRETS['Stripe Access Key']}", now_s=NOW)]
-    assert found == ["GitHub Token"] * MAX_FINDINGS + ["Stripe Access Key"]
+@pytest.mark.parametrize(
+    "unit", ["sk-", "eyJ", "password=", "://a:", " ", "A", "a1B2", "-----BEGIN PRIVATE" + " KEY-----"]
+)
+def test_a_long_line_of_one_beginning_costs_time_in_proportion(unit):
+    assert grows_in_proportion(unit, 25_000)
+
+
+def test_a_secret_behind_megabytes_without_a_line_break_is_found():
+    text = "lorem ipsum " * 420_000 + STRONG["GitHub Token"]
+    assert strong_kinds(text) == {"GitHub Token"}
