@@ -26,7 +26,15 @@ LEVELS = (
     ("server", "cli", "__main__", "generated"),
 )
 # Decisions: no I/O, no third party.
-PURE = ("ingest/plan.py", "ingest/snapshots.py", "search/fusion.py", "search/access.py", "errors.py", "models.py")
+PURE = (
+    "ingest/plan.py",
+    "ingest/snapshots.py",
+    "ingest/dates.py",
+    "search/fusion.py",
+    "search/access.py",
+    "errors.py",
+    "models.py",
+)
 OWNERS = {
     "chromadb": ("stores/vectors.py",),
     "tantivy": ("stores/keywords.py",),

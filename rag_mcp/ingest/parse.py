@@ -27,9 +27,12 @@ class Rejected(CorpusError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedPassage:
+    """``day`` is the date of the snapshot whose words these are, where it is not the file's own."""
+
     passage: Passage
     embedded: str
     text_key: str
+    day: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from rag_mcp.ingest.corpus import (
 )
 from rag_mcp.ingest.options import GUARD_VERSION, IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import Delta, FilePlan, Placed, check_shrink, diff_chunks, is_below, plan_files, same_place
-from rag_mcp.ingest.snapshots import group_series
+from rag_mcp.ingest.snapshots import group_series, members_to_read
 from rag_mcp.ingest.statcache import FileStat, StatCache, read_stat_cache, write_stat_cache
-from rag_mcp.models import IngestSummary, Notice, Skipped, SourceClass
+from rag_mcp.models import Chunk, IngestSummary, Notice, Skipped, SourceClass
 from rag_mcp.places import is_inside
 from rag_mcp.policy import Policy, classify, load_policy, secret_allowed
 from rag_mcp.stores.files import writing
@@ -374,8 +374,14 @@ class _Run:
         self._complete_series(series, content, old, live)
         entries = {**content.unchanged, **content.kept}
         records = Records()
-        if content.parsed:
-            records = assemble(content.parsed, series, dedupe=self.options.snapshot_dedupe)
+        if content.parsed or series:
+            records = assemble(
+                content.parsed,
+                series,
+                dedupe=self.options.snapshot_dedupe,
+                before=old.files if old is not None else {},
+                stored=partial(self._stored, live),
+            )
             entries.update(records.entries)
         manifest = Manifest(
             identity=self._identity(),
@@ -413,14 +419,28 @@ class _Run:
     def _complete_series(
         self, series: Mapping[str, Sequence[str]], content: _Content, old: Manifest | None, live: Generation | None
     ) -> None:
-        """Read the unchanged members of ``series`` too: which of them owns a passage may have changed."""
-        wanted = {path for members in series.values() for path in members} | self.dissolved
+        """Read the neighbours of what is new, changed or gone too: which of them owns a passage may have changed."""
+        before: dict[str, list[str]] = {}
+        if old is not None and dict(old.derivation) == self._derivation():
+            members_of = [(known.day or "", path, known.series) for path, known in old.files.items() if known.series]
+            for _, path, key in sorted(members_of):
+                before.setdefault(key, []).append(path)
+        wanted = set(self.dissolved)
+        for key, members in series.items():
+            wanted |= members_to_read(members, before.get(key, ()), content.parsed)
         for path in sorted(wanted - content.parsed.keys()):
             entry = content.unchanged.pop(path, None) or content.kept.pop(path)
             parsed = self._reread(path, entry)
             if parsed is None:
                 parsed = self._restore(path, entry, live, old)
             content.parsed[path] = parsed
+
+    def _stored(self, live: Generation | None, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
+        from rag_mcp.ingest.restore import stored_chunks
+
+        if live is None:
+            raise StoreDamaged("No index holds the records that are needed.")
+        return stored_chunks(live.keywords_path, source_class, ids)
 
     def _reread(self, path: str, entry: FileEntry) -> ParsedFile | None:
         from rag_mcp.ingest.decode import decode, text_digest

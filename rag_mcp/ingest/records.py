@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from rag_mcp.ingest.parse import ParsedFile
-from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, collapse, series_of
-from rag_mcp.models import Chunk
+from rag_mcp.ingest.dates import undated, undated_headings
+from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
+from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, SeriesPlan, collapse, series_of
+from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.manifest import FileEntry, chunk_digest, chunk_id
 
-__all__ = ["Records", "assemble"]
+__all__ = ["Records", "Stored", "assemble"]
+
+Stored = Callable[[SourceClass, set[str]], Mapping[str, Chunk]]
+"""Looks up stored records by id; raises StoreDamaged unless all are there."""
+
+
+def _nothing_stored(_: SourceClass, __: set[str]) -> Mapping[str, Chunk]:
+    raise ValueError("no index to look records up in")
 
 
 @dataclass(slots=True)
@@ -30,55 +38,141 @@ class Records:
         self.deduped += other.deduped
 
 
-def assemble(parsed: Mapping[str, ParsedFile], series: Mapping[str, Sequence[str]], *, dedupe: bool) -> Records:
-    """Build the records of ``parsed``. ``series`` maps a series key to its members' paths in date order, all of them
-    among ``parsed``; other files stand alone."""
+def assemble(
+    parsed: Mapping[str, ParsedFile],
+    series: Mapping[str, Sequence[str]],
+    *,
+    dedupe: bool,
+    before: Mapping[str, FileEntry] | None = None,
+    stored: Stored = _nothing_stored,
+) -> Records:
+    """Build the records of ``parsed`` and of all members of ``series``, which maps a series key to their paths in date
+    order. Members that are not among ``parsed`` are as they were in ``before``; records of theirs that change all the
+    same are looked up with ``stored``. Other files stand alone."""
     records = Records()
     in_series = {path for members in series.values() for path in members}
     for path, file in sorted(parsed.items()):
         if path not in in_series:
             records.add(_single(file))
     for key, members in sorted(series.items()):
-        records.add(_collapsed(key, [parsed[path] for path in members], dedupe))
+        known = {path: entry for path, entry in (before or {}).items() if entry.series == key}
+        records.add(_Collapse(key, members, parsed, known, dedupe, stored).records())
     return records
 
 
 def _single(file: ParsedFile) -> Records:
-    ids = _ids(file)
-    chunks = [_chunk(file, position, ids[position], None, ()) for position in range(len(file.passages))]
-    return _records(file, None, None, chunks, [True] * len(chunks))
-
-
-def _collapsed(key: str, files: Sequence[ParsedFile], dedupe: bool) -> Records:
-    days = [_series_day(file) for file in files]
-    plan = collapse(days, dedupe=dedupe)
-    ids = {file.path: _ids(file) for file in files}
-    by_path = {file.path: file for file in files}
     records = Records()
-    for file, day in zip(files, days, strict=True):
-        chunks: list[Chunk] = []
-        owned: list[bool] = []
-        for position in range(len(file.passages)):
-            owner_path, owner_position = plan.owners[(file.path, position)]
-            valid_on = plan.valid_on[(owner_path, owner_position)]
-            owner = by_path[owner_path]
-            chunks.append(_chunk(owner, owner_position, ids[owner_path][owner_position], key, valid_on))
-            owned.append((owner_path, owner_position) == (file.path, position))
-        records.add(_records(file, key, day.date, chunks, owned))
+    rows = []
+    for position, (id_, item) in enumerate(zip(_ids(file), file.passages, strict=True)):
+        chunk = _chunk(file, position, id_, None, ())
+        records.chunks[id_] = chunk
+        records.embedded[item.text_key] = item.embedded
+        rows.append((id_, item.text_key, item.passage.line_start, item.passage.line_end, chunk_digest(chunk)))
+    records.entries[file.path] = _entry(file, None, None, rows)
     return records
 
 
-def _series_day(file: ParsedFile) -> SeriesDay:
-    found = series_of(file.path)
+@dataclass(slots=True)
+class _Collapse:
+    """One series, of which only the members in ``parsed`` were read."""
+
+    key: str
+    members: Sequence[str]
+    parsed: Mapping[str, ParsedFile]
+    before: Mapping[str, FileEntry]
+    dedupe: bool
+    stored: Stored
+    ids: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def records(self) -> Records:
+        """Raises StoreDamaged when the index lacks a record that it should hold."""
+        days = [self._day(path) for path in self.members]
+        plan = collapse(days, dedupe=self.dedupe)
+        for path in self.members:  # id and text key of each passage, were it an owner
+            file = self.parsed.get(path)
+            if file is not None:
+                self.ids[path] = [(i, item.text_key) for i, item in zip(_ids(file), file.passages, strict=True)]
+            else:
+                self.ids[path] = [(ref.id, ref.text_key) for ref in self.before[path].refs()]
+        records = Records()
+        for path, day in zip(self.members, days, strict=True):
+            if path in self.parsed:
+                records.add(self._read(self.parsed[path], day.date, plan))
+        records.add(self._carried(plan))
+        return records
+
+    def _day(self, path: str) -> SeriesDay:
+        file, entry = self.parsed.get(path), self.before.get(path)
+        if file is None:
+            return SeriesDay(path, _date(path), None, tuple(ref.id for ref in self.before[path].refs()))
+        day = _series_day(file)
+        same = entry is not None and entry.sha256 == file.sha256 and len(entry.rows) == len(file.passages)
+        return replace(day, carried=tuple(ref.id for ref in entry.refs())) if entry is not None and same else day
+
+    def _read(self, file: ParsedFile, day: str, plan: SeriesPlan) -> Records:
+        rows: list[tuple[str, str, int, int, str]] = []
+        records = Records()
+        for position, item in enumerate(file.passages):
+            place = (file.path, position)
+            owner = plan.owners[place]
+            id_, text_key = self.ids[owner[0]][owner[1]]
+            digest = ""
+            if owner == place:
+                chunk = _chunk(file, position, id_, self.key, plan.valid_on[place])
+                digest = chunk_digest(chunk)
+                records.chunks[id_] = chunk
+                records.embedded[text_key] = item.embedded
+            rows.append((id_, text_key, item.passage.line_start, item.passage.line_end, digest))
+        records.deduped = sum(not row[4] for row in rows)
+        records.entries[file.path] = _entry(file, self.key, day, rows)
+        return records
+
+    def _carried(self, plan: SeriesPlan) -> Records:
+        """Members that were not read: another day may own what they repeat, and what they own may hold on other days."""
+        held: dict[str, list[str]] = {}
+        for path, entry in sorted(self.before.items(), key=lambda item: _date(item[0])):
+            for ref in entry.refs():
+                held.setdefault(ref.id, []).append(_date(path))
+        unread = [path for path in self.members if path not in self.parsed]
+        moved = {
+            self.ids[path][position][0]: valid_on
+            for (path, position), valid_on in plan.valid_on.items()
+            if path not in self.parsed and list(valid_on) != held[self.ids[path][position][0]]
+        }
+        records = Records()
+        if moved:
+            source_class = self.before[unread[0]].source_class
+            found = self.stored(source_class, set(moved))
+            records.chunks = {i: replace(found[i], valid_on=valid_on) for i, valid_on in moved.items()}
+        for path in unread:
+            rows = []
+            for position, ref in enumerate(self.before[path].refs()):
+                owner = plan.owners[(path, position)]
+                id_, text_key = self.ids[owner[0]][owner[1]]
+                digest = "" if owner != (path, position) else ref.digest
+                if digest and id_ in moved:
+                    digest = chunk_digest(records.chunks[id_])
+                rows.append((id_, text_key, ref.line_start, ref.line_end, digest))
+            records.entries[path] = replace(self.before[path], rows=tuple(rows))
+        return records
+
+
+def _date(path: str) -> str:
+    found = series_of(path)
     if found is None:
-        raise ValueError(f"{file.path} is in no series")
-    date = found[1]
-    # A heading such as "Report 2031-03-01" is the same heading as yesterday's: its own date says nothing new.
-    passages = tuple(
-        PassageKey(tuple(part.replace(date, "") for part in item.passage.heading_path), item.passage.shown)
-        for item in file.passages
-    )
-    return SeriesDay(file.path, date, passages)
+        raise ValueError(f"{path} is in no series")
+    return found[1]
+
+
+def _series_day(file: ParsedFile) -> SeriesDay:
+    date = _date(file.path)
+    return SeriesDay(file.path, date, tuple(_key(item, item.day or date) for item in file.passages))
+
+
+def _key(item: ParsedPassage, day: str) -> PassageKey:
+    """A heading such as "Report 2031-03-01" is the same heading as yesterday's: its own date says nothing new."""
+    headings = tuple(undated(part, day) for part in item.passage.heading_path)
+    return PassageKey(headings, undated_headings(item.passage.shown, day))
 
 
 def _ids(file: ParsedFile) -> list[str]:
@@ -118,18 +212,10 @@ def _chunk(file: ParsedFile, position: int, id_: str, series: str | None, valid_
     )
 
 
-def _records(
-    file: ParsedFile, series: str | None, day: str | None, chunks: Sequence[Chunk], owned: Sequence[bool]
-) -> Records:
-    records = Records(deduped=owned.count(False))
-    rows: list[tuple[str, str, int, int, str]] = []
-    for item, chunk, is_owner in zip(file.passages, chunks, owned, strict=True):
-        digest = chunk_digest(chunk) if is_owner else ""
-        rows.append((chunk.id, chunk.text_key, item.passage.line_start, item.passage.line_end, digest))
-        if is_owner:
-            records.chunks[chunk.id] = chunk
-            records.embedded[chunk.text_key] = item.embedded
-    records.entries[file.path] = FileEntry(
+def _entry(
+    file: ParsedFile, series: str | None, day: str | None, rows: Sequence[tuple[str, str, int, int, str]]
+) -> FileEntry:
+    return FileEntry(
         sha256=file.sha256,
         source_class=file.source_class,
         project=file.project,
@@ -139,4 +225,3 @@ def _records(
         day=day,
         rows=tuple(rows),
     )
-    return records

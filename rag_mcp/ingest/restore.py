@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
-from rag_mcp.models import Passage
+from rag_mcp.ingest.snapshots import series_of
+from rag_mcp.models import Chunk, Passage, SourceClass
 from rag_mcp.stores.keywords import TantivyReader
 from rag_mcp.stores.manifest import FileEntry
 
-__all__ = ["restore_file"]
+__all__ = ["restore_file", "stored_chunks"]
+
+
+def stored_chunks(keywords: Path, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
+    """The records with these ids. Raises StoreDamaged when the index lacks one."""
+    reader = TantivyReader(keywords)
+    try:
+        chunks = reader.fetch([source_class], ids)
+    finally:
+        reader.close()
+    if chunks.keys() != ids:
+        raise StoreDamaged(f"The index lacks {len(ids - chunks.keys())} passages that it should hold.")
+    return chunks
 
 
 def restore_file(path: str, entry: FileEntry, keywords: Path, *, notices: tuple[str, ...] = ()) -> ParsedFile:
     """Rebuild what parsing gave. Raises StoreDamaged when the index lacks a passage."""
-    reader = TantivyReader(keywords)
-    try:
-        chunks = reader.fetch([entry.source_class], {row[0] for row in entry.rows})
-    finally:
-        reader.close()
+    chunks = stored_chunks(keywords, entry.source_class, {row[0] for row in entry.rows})
     passages = []
     for ref in entry.refs():
-        chunk = chunks.get(ref.id)
-        if chunk is None:
-            raise StoreDamaged(f"The index lacks a passage of {path}.")
+        chunk = chunks[ref.id]
         passage = Passage(chunk.text, chunk.heading_path, chunk.start, chunk.end, ref.line_start, ref.line_end)
         # The text to embed is not needed: the passage's vector is known under its key.
-        passages.append(ParsedPassage(passage, "", ref.text_key))
+        of_series = series_of(chunk.source)
+        passages.append(ParsedPassage(passage, "", ref.text_key, of_series[1] if of_series else None))
     own = next((chunk for chunk in chunks.values() if chunk.source == path), None)
     return ParsedFile(
         path=path,

@@ -1,10 +1,10 @@
 """Dated snapshot series: which files form one, and which passage of which day stands for its unchanged repeats. Pure.
 
 A series is three or more files of one folder, one stem and one source class whose names end in ``-YYYY-MM-DD``. Within
-it, a passage that repeats the directly preceding snapshot byte for byte under the same heading path is not stored
-again; the first of the unbroken run owns it and lists the later dates. A value that changes and comes back is a new
-fact and gets an owner of its own. The source class is part of the key, so a passage never stands for one that other
-people may see.
+it, a passage that repeats the directly preceding snapshot, but for their own dates in headings, is not stored again;
+the first of the unbroken run owns it and lists the later dates. A value that changes and comes back is a new fact and
+gets an owner of its own. The source class is part of the key, so a passage never stands for one that other people may
+see.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -26,6 +26,7 @@ __all__ = [
     "SeriesPlan",
     "collapse",
     "group_series",
+    "members_to_read",
     "series_of",
     "state_on",
 ]
@@ -50,11 +51,13 @@ class PassageKey:
 
 @dataclass(frozen=True, slots=True)
 class SeriesDay:
-    """One snapshot: ``date`` is ISO, ``passages`` are in file order."""
+    """One snapshot: ``date`` is ISO, ``passages`` are in file order, or None where the file was not read. Then
+    ``carried``, the ids its passages had before, tells which of them are those of the day before."""
 
     path: str
     date: str
-    passages: tuple[PassageKey, ...]
+    passages: tuple[PassageKey, ...] | None
+    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,20 @@ def group_series(members: Iterable[tuple[str, SourceClass]]) -> dict[str, list[s
     }
 
 
+def members_to_read(members: Sequence[str], before: Sequence[str], changed: Container[str]) -> set[str]:
+    """Which members of a series must be looked into: each that is ``changed`` or stands behind another day than
+    ``before``, and the day it stands behind. Of all others it is known what they repeat.
+    """
+    stood_behind = dict(zip(before, [None, *before], strict=False))
+    wanted: set[str] = set()
+    previous: str | None = None
+    for path in members:
+        if path in changed or previous in changed or stood_behind.get(path, path) != previous:
+            wanted |= {path} if previous is None else {path, previous}
+        previous = path
+    return wanted
+
+
 def _preference(path: str) -> tuple[bool, str]:
     return not path.endswith(".md"), path
 
@@ -119,22 +136,34 @@ def collapse(days: Iterable[SeriesDay], *, dedupe: bool = True) -> SeriesPlan:
     """
     owners: dict[Place, Place] = {}
     dates: dict[Place, list[str]] = {}
-    before: dict[tuple[PassageKey, int], Place] = {}
+    before: dict[object, Place] = {}
     paths: set[str] = set()
     for day in sorted(days, key=lambda each: (each.date, each.path)):
         if day.path in paths:
             raise ValueError(f"{day.path} is given twice")
         paths.add(day.path)
-        today: dict[tuple[PassageKey, int], Place] = {}
-        for position, occurrence in enumerate(_occurrences(day.passages)):
+        today: dict[object, Place] = {}
+        for position, names in enumerate(_names(day)):
             place = (day.path, position)
-            owner = before.get(occurrence, place)
-            owners[place] = today[occurrence] = owner
+            owner = next((before[name] for name in names if name in before), place)
+            owners[place] = owner
+            today.update(dict.fromkeys(names, owner))
             known = dates.setdefault(owner, [])
             if day.date not in known[-1:]:
                 known.append(day.date)
         before = today if dedupe else {}
     return SeriesPlan(owners, {owner: tuple(held) for owner, held in dates.items()})
+
+
+def _names(day: SeriesDay) -> Iterator[tuple[object, ...]]:
+    """What each passage is known by, to be found again in the next day: its words where they were read, its id where it
+    had one. A day whose neighbour before it is another one than it was needs the words of both."""
+    if day.passages is None:
+        yield from ((id_,) for id_ in day.carried)
+    elif day.carried:
+        yield from zip(_occurrences(day.passages), day.carried, strict=True)
+    else:
+        yield from ((occurrence,) for occurrence in _occurrences(day.passages))
 
 
 def _occurrences(passages: Sequence[PassageKey]) -> Iterable[tuple[PassageKey, int]]:

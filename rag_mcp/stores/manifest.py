@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 1
+METADATA_VERSION = 2
 
 
 class ChunkRef(NamedTuple):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from datetime import date, timedelta
 
 import pytest
 from support import Library, cli_json, run_cli
@@ -344,6 +345,58 @@ def test_doctor_names_what_differs_only_in_case_or_unicode_form(library):
     told = names().detail
     assert "'B.md' and 'b.md'; 'Notes' and 'notes'; 'cafe\\u0301.md' and 'caf\\xe9.md'" in told
     assert "a.md'" not in told
+
+
+def snapshots(days, *, lamp="green"):
+    forms = ("{0:%Y-%m-%d}", "{0.day} {0:%B} {0.year}", "{0:%B} {0.day}, {0.year}", "{0:%d/%m/%Y}", "{0:%d.%m.%Y}")
+    found = {}
+    for number in days:
+        day = date(2031, 3, 1) + timedelta(days=number)
+        title = forms[number % len(forms)].format(day)
+        found[f"log/ferry-{day}.md"] = (
+            f"---\ndate: {day}\n---\n# Ferry log {title}\n\n## Lamp\n\nThe lamp is {lamp}.\n\n## Crew\n\nThe crew is nine.\n"
+        )
+    return found
+
+
+def test_a_series_that_differs_by_its_own_dates_alone_is_stored_once(library):
+    library.write(snapshots(range(12)))
+    library.ingest()
+    chunks = library.dump().values()
+    assert {len(chunk["valid_on"]) for chunk in chunks} == {12}
+    assert {chunk["source"] for chunk in chunks} == {"log/ferry-2031-03-01.md"}
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        (lambda library: library.write(snapshots([40])), {40, 39}),
+        (lambda library: library.write(snapshots([17], lamp="amber")), {16, 17, 18}),
+        (lambda library: library.remove(*snapshots([20])), {19, 21}),
+        (lambda library: library.remove(*snapshots([0])), {1}),
+        (lambda library: library.remove(*snapshots([39])), set()),
+        (lambda library: library.write({"other.md": TREES}), set()),
+    ],
+    ids=["one more", "one edited", "one gone", "the first gone", "the last gone", "another file"],
+)
+def test_a_change_in_a_series_reads_only_the_neighbours_and_gives_what_a_fresh_build_gives(
+    library, tmp_path, monkeypatch, change, read
+):
+    library.write(snapshots(range(40)))
+    library.ingest()
+    real, opened = pipeline.read_file, []
+
+    def read_file(root, file, **options):
+        opened.append(file.path)
+        return real(root, file, **options)
+
+    change(library)
+    monkeypatch.setattr(pipeline, "read_file", read_file)
+    monkeypatch.setattr(pipeline.StatCache, "known", lambda cache, path, status: dict(cache.entries).get(path, [None] * 2)[1]
+                        if cache.entries.get(path, [None])[0] == status else None)  # fmt: skip
+    library.ingest()
+    assert {path for path in opened if path.startswith("log/")} == set(snapshots(read))
+    assert library.dump() == library.fresh(tmp_path / "fresh")
 
 
 def test_the_only_file_of_a_corpus_may_be_renamed_and_may_not_vanish(library):

@@ -1,11 +1,21 @@
 import random
+from dataclasses import replace
 from datetime import date, timedelta
+from itertools import groupby
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, collapse, group_series, series_of, state_on
+from rag_mcp.ingest.snapshots import (
+    PassageKey,
+    SeriesDay,
+    collapse,
+    group_series,
+    members_to_read,
+    series_of,
+    state_on,
+)
 from rag_mcp.models import SourceClass
 
 DOCS, MEMORY = SourceClass.DOCS, SourceClass.MEMORY
@@ -197,6 +207,40 @@ def test_editing_or_deleting_a_day_changes_nothing_before_it(history, data):
     cut = data.draw(st.integers(0, len(days)))
     whole, head = collapse(days), collapse(days[:cut])
     assert head.owners == {place: owner for place, owner in whole.owners.items() if place in head.owners}
+
+
+def test_only_the_neighbours_of_what_is_new_changed_or_gone_are_read():
+    days = [f"d{number}" for number in range(6)]
+    assert members_to_read(days, days, set()) == set()
+    assert members_to_read([*days, "d6"], days, {"d6"}) == {"d5", "d6"}
+    assert members_to_read(["d", *days], days, {"d"}) == {"d", "d0"}
+    assert members_to_read(days, days, {"d2"}) == {"d1", "d2", "d3"}
+    assert members_to_read(days[1:], days, set()) == {"d1"}
+    assert members_to_read(days[:-1], days, set()) == set()
+    assert members_to_read(["d0", "d1", "d3", "d4"], ["d0", "d1", "d2", "d3", "d4"], set()) == {"d1", "d3"}
+    assert members_to_read(days, [], {"d5"}) == set(days)
+
+
+@given(HISTORIES, HISTORIES, st.sets(st.integers(1, 28), max_size=6))
+def test_the_plan_of_a_series_of_which_only_some_days_were_read_is_that_of_all(history, edits, removed):
+    """What is known of the days that are not read are the ids they had, each that of its owner."""
+    was = series(history)
+    known = {
+        path: tuple(str(owner) for _, owner in group)
+        for path, group in groupby(sorted(collapse(was).owners.items()), key=lambda item: item[0][0])
+    }
+    now = series({n: texts for n, texts in {**history, **edits}.items() if n not in removed})
+    changed = {each.path for each in now if each.path[-5:-3].lstrip("0") in {str(n) for n in edits}}
+    read = changed | members_to_read([each.path for each in now], [each.path for each in was], changed)
+    some = [
+        replace(
+            each,
+            passages=each.passages if each.path in read else None,
+            carried=() if each.path in changed else known.get(each.path, ()),
+        )
+        for each in now
+    ]
+    assert collapse(some) == collapse(now)
 
 
 # --- a day asked for -------------------------------------------------------------------------------------------------
