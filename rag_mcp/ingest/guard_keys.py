@@ -55,12 +55,13 @@ _KINDS_OF_KEY = tuple(sorted(_KEY_KINDS.split(), key=len, reverse=True))
 _PASSWORDS = frozenset([*_PASSWORD_WORDS.split(), *_PASSWORD_PHRASES])
 _WORDS = sorted({*_PASSWORDS, *_KEY_WORDS.split()})
 _ASCII_WORDS = tuple(word for word in _WORDS if word.isascii())
+_OTHER_LETTER = re.compile(f"[{''.join(sorted({char for word in _WORDS for char in word if not char.isascii()}))}]")
 
 
 def _words(lowered: str) -> list[tuple[int, int]]:
     """Where the words stand, the longest at each place, in order. ``in`` and ``find`` beat any one pattern of them."""
     places: list[tuple[int, int]] = []
-    for word in _ASCII_WORDS if lowered.isascii() else _WORDS:
+    for word in _WORDS if _OTHER_LETTER.search(lowered) else _ASCII_WORDS:
         at = lowered.find(word)
         while at >= 0:
             places.append((at, -at - len(word)))
@@ -68,6 +69,8 @@ def _words(lowered: str) -> list[tuple[int, int]]:
     at = lowered.find("key")
     while at >= 0:
         before = lowered[max(0, at - 16) : at]
+        if before.endswith(("?", "&")) and lowered.startswith("=", at + 3):  # a key in an address
+            places.append((at, -at - 3))
         before = before[:-1] if before.endswith(("_", "-", " ")) else before
         if before.endswith(_KINDS_OF_KEY):
             kind = next(kind for kind in _KINDS_OF_KEY if before.endswith(kind))
@@ -232,7 +235,7 @@ _ASSIGNED = tuple(
         rf"{_CLOSE}[ \t]{{0,8}}[:=：]{_CLOSE}[ \t]{{0,8}}(?:[|>][-+]?)?[ \t]*\n(?:[ \t]*\n)?(?:[ \t]*(?:`{{3}}|~{{3}})\w{{0,16}}\n)?[ \t>*-]{{0,24}}(?:{_QUOTED}|{_TO_LINE_END})",
         # … name and value as two elements, attributes, arguments or lines
         rf"""{_CLOSE}[ \t]{{0,4}}[,(][ \t]{{0,8}}(?:{_QUOTED})""",
-        rf"""["']?[,;]?\s{{1,40}}["']?(?:value|Value|VALUE)["']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:{_QUOTED}|{_TO_LINE_END}|{_BARE})""",
+        rf"""["']?[,;]?\s{{1,40}}["']?(?:\{{\s{{0,40}}["']?)?(?:value|Value|VALUE|default)["']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:{_QUOTED}|{_TO_LINE_END}|{_BARE})""",
         r"""[^<>\n]{0,40}>[ \t]{0,8}(?P<a>[^<>\n]{8,300}?)[ \t]{0,8}</""",
         # … an SQL statement, a quoted argument
         r"""[ \t]{1,8}(?:[brf]?"(?P<a>[^"\s]{8,128})"|'(?P<b>[^'\s]{8,128})'|`(?P<c>[^`\s]{8,128})`)""",
@@ -244,13 +247,15 @@ _IS = (
     r"|—|–|-|=|:|это|είναι"
 )
 _SENTENCE = re.compile(
-    rf"""["'`*)_]{{0,3}}(?:[ \t]+[^\s:=|]{{1,24}}){{0,6}}?[ \t]*\n?(?:[ \t]+(?:{_IS})|:|是|为|為|は|는|은)[ \t]*(?:(?:now|still|currently|always|set|jetzt|ahora)[ \t]+)?(?:to[ \t]+)?:?[ \t]*[*_]{{0,3}}(?:{_QUOTED}|(?P<d>[^\s"'`<>|]{{8,128}}))"""
+    rf"""["'`*)_]{{0,3}}(?:[ \t]+[^\s:=|{{}}<>]{{1,24}}){{0,6}}?[ \t]*\n?(?:[ \t]+(?:{_IS})|:|是|为|為|は|는|은)[ \t]*(?:(?:now|still|currently|always|set|jetzt|ahora)[ \t]+)?(?:to[ \t]+)?:?[ \t]*[*_]{{0,3}}(?:{_QUOTED}|(?P<d>[^\s"'`<>|]{{8,128}}))"""
 )
 _OPTION = re.compile(rf"""[ \t]+(?:{_QUOTED}|(?P<d>[^\s"'`<>|-][^\s"'`<>|]{{7,128}}))""")
 _BEFORE = re.compile(
     r"""(?:"(?P<a>[^"\s]{8,64})"|'(?P<b>[^'\s]{8,64})'|`(?P<c>[^`\s]{8,64})`|(?<!\S)(?P<d>[^\s"'`<>|]{8,64}))[ \t]"""
     r"""(?:is|as|for|was|ist|als|es|como|est|comme|è|come|é)[ \t](?:[\w-]{1,16}[ \t]){0,4}\Z"""
 )
+_ALONE = re.compile(r"""[ \t]{1,4}(?:\d[ \t]{1,4})?(?P<d>[^\s"'`<>|(){}=/-][^\s"'`<>|(){}=]{7,128})""")
+_ABOUT = re.compile(r"[ \t]+(?:manager|polic|hash|length|reset|field|generator|store|format|strength|type|prompt|hint)")
 _BEFORE_CHARS = 140
 _LINK = re.compile(r"[ \t](?:is|as|for|was|ist|als|es|como|est|comme|è|come|é)[ \t]")
 _ENV_COMMAND = re.compile(r"(?:^|\n)[ \t]*(?:ENV|ARG|setx|SETX|SetEnv|requirepass|masterauth)[ \t]+[\w.]*\Z")
@@ -306,7 +311,14 @@ def _named(text: str, lowered: str, start: int, end: int) -> _Name | None:
         if _only_speaks_of_it(tail):
             return None
         end += len(tail)
+    if _PLACE_IN_A_LIST.fullmatch(lowered[start:end].lstrip("-$")):
+        return None
     return _Name(start, end, lowered[start:end], word in _PASSWORDS)
+
+
+_PLACE_IN_A_LIST = re.compile(
+    r"(?:next|prev|previous|page|paging|pagination|continue|continuation|request|cursor|sync|starting|lifecycle-action)[_-]?token"
+)
 
 
 def _only_speaks_of_it(tail: str) -> bool:
@@ -336,10 +348,13 @@ def _beside(text: str, name: _Name) -> Iterator[tuple[int, int, bool]]:
         if option is not None:
             yield _judged(option, decide)
     elif not verb:
-        behind = _SENTENCE.match(text, name.end)
+        behind = None if _ABOUT.match(text, name.end) else _SENTENCE.match(text, name.end)
         if behind is not None:
             yield _judged(behind, decide, prose=True)
         line = max(text.rfind("\n", max(0, name.start - _BEFORE_CHARS), name.start) + 1, name.start - _BEFORE_CHARS, 0)
+        alone = _ALONE.match(text, name.end)
+        if alone is not None and _is_plain_secret(alone["d"].rstrip(".,;:!?)")):
+            yield _judged(alone, decide, prose=True)
         if _LINK.search(text, line, name.start):
             before = _BEFORE.search(text, line, name.start)
             if before is not None:
@@ -366,6 +381,16 @@ def _judged(found: re.Match[str], decide: Callable[[str], bool], *, prose: bool 
         value = judged if prose else value
     counts = not value.startswith(("//", "--", "![")) and (not prose or _is_odd(judged)) and decide(judged.strip())
     return start, start + len(value), counts
+
+
+_WORDS_AND_NUMBER = re.compile(r"[^\W\d_]{3,20}[-_!#.+*][^\W\d_]{3,20}\d{2,4}")
+
+
+def _is_plain_secret(value: str) -> bool:
+    """Without any word between, only what has capitals, small letters and two digits, or is long and has both."""
+    if value == value.upper() or len(re.findall(r"[0-9]", value)) < 2:
+        return False
+    return value != value.lower() or len(value) >= 20 or _WORDS_AND_NUMBER.fullmatch(value) is not None
 
 
 def _is_odd(value: str) -> bool:
@@ -460,7 +485,7 @@ _BASIC = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(
-    r"(?:bearer|token|apikey|api-key|ssws|genie-?key|bot|oauth)[ \t]{1,4}(?:token=)?[\"']?(?P<a>[A-Za-z0-9_.~+/=:-]{12,512})",
+    r"(?:bearer|ssws|genie-?key|bot|oauth)[ \t]{1,4}(?:token=)?[\"']?(?P<a>[A-Za-z0-9_.~+/=:-]{12,512})",
     re.IGNORECASE,
 )
 _AUTHORIZATION = re.compile(
@@ -474,9 +499,16 @@ _PASS_OPTION = re.compile(
     r"[\w-]{2,20}[ \t][^\n]{0,120}?(?<=[ \t])(?:-p|-P|-a|-w|-W|/p:|/pass:|pass=)[ \t]?[\"']?(?P<a>[^\s\"']{8,128})"
 )
 _PASS_SOURCE = re.compile(r"pass:(?P<a>[^\s\"']{8,128})")
+_HTPASSWD = re.compile(
+    r"htpasswd[ \t]{1,4}-\w{0,4}b\w{0,4}[ \t]{1,4}\S{1,120}[ \t]{1,4}\S{1,64}[ \t]{1,4}[\"']?(?P<a>[^\s\"']{8,128})"
+)
+_WIFI_CODE = re.compile(r"wifi:[^\n]{0,80}?;p:(?P<a>[^;\n]{8,64});", re.IGNORECASE)
+_SECURE_STRING = re.compile(
+    r"securestring[ \t]{1,4}(?:-string[ \t]{1,4})?[\"'](?P<a>[^\"'\n]{8,128})[\"']", re.IGNORECASE
+)
 _PGPASS = re.compile(r":(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.*-]{1,64}:(?P<a>[^\s:]{8,128})(?=\n|\Z)")
 _PAIR = re.compile(
-    r"(?:log ?in|logged in|sign in|credentials?|creds|zugangsdaten|zugang|anmeldung|identifiants|accesso|acceso|user(?:name)?)\b[^\n:=|]{0,32}?[ \t:=(]{1,4}[\"'`*]{0,3}"
+    r"(?:log ?in|logged in|sign in|credentials?|creds|zugangsdaten|zugang|anmeldung|identifiants|accesso|acceso)\b[^\n:=|]{0,32}?[ \t:=(]{1,4}[\"'`*]{0,3}"
     r"(?P<user>[A-Za-z][\w.@-]{1,40})[\"'`*]{0,3}[ \t]?(?:/|:|\||,|–|—|\band\b|with)[ \t]?[\"'`*]{0,3}(?P<a>[^\s\"'`|]{8,64})",
     re.IGNORECASE,
 )
@@ -496,14 +528,13 @@ _APP_PASSWORD = re.compile(
 
 def _credible_pair(found: re.Match[str]) -> bool:
     value = found["a"].rstrip(".,;:!?)")
-    if found["user"].lower() in ("http", "https") or re.search(r"[/=]|^[!-]", value):
+    if found["user"].lower() in ("http", "https", value.lower()) or re.search(r"[/=]|^[!-]", value):
         return False
-    return (
-        found["user"].casefold() != value.casefold()
-        and _is_odd(value)
-        and value != value.lower()
-        and is_password(value)
-    )
+    return _is_plain_secret(value) and is_password(value)
+
+
+def _option_login(found: re.Match[str]) -> bool:
+    return found["user"] not in ("http", "https", "sha256") and is_password(found["a"])
 
 
 def _plain_login(found: re.Match[str]) -> bool:
@@ -529,25 +560,29 @@ def _password(found: re.Match[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LoginRule:
-    """``shape`` is matched where one of ``marks``, in lower case, stands."""
+    """``shape`` is matched where one of ``marks``, in lower case, stands; never if none of ``needs`` stands anywhere."""
 
     kind: str
     marks: tuple[str, ...]
     shape: re.Pattern[str]
     genuine: Callable[[re.Match[str]], bool]
+    needs: tuple[str, ...] = ("",)
 
 
 _LOGIN_RULES = (
     _LoginRule(LOGIN, ("://",), _URL_LOGIN, _plain_login),
     _LoginRule(LOGIN, ("://",), _URL_TOKEN, lambda found: is_key(found["a"])),
     _LoginRule(LOGIN, ("basic ", "auth"), _BASIC, _encoded_login),
-    _LoginRule(HEADER, ("bearer ", "token ", "apikey ", "api-key ", "ssws ", "bot ", "oauth ", "genie"), _SCHEME, _header),
+    _LoginRule(HEADER, ("bearer ", "ssws ", "bot ", "oauth ", "genie"), _SCHEME, _header),
     _LoginRule(HEADER, ("authorization",), _AUTHORIZATION, _header),
-    _LoginRule(LOGIN, (" -u", " --user", " --proxy-user", " -a", " --cred", " --auth", " --basic"), _USER_OPTION, lambda found: is_password(found["a"])),
-    _LoginRule(PASSWORD, tuple(["sshpass", "mysql", "mariadb", "docker", "podman", "helm", "7z", "unzip", "plink", "pscp", "mongo", "sqlcmd", "bcp", "osql", "redis-cli", "ldap", "smbclient", "xfreerdp", "ipmitool", "htpasswd", "mosquitto", "vncviewer", "rdesktop", "influx", "cqlsh", "sftp", "lftp", "kinit", "mount", "pgcli", "mycli"]), _PASS_OPTION, _password),
+    _LoginRule(LOGIN, (" -u", " --user", " --proxy-user", " -a", " --cred", " --auth", " --basic"), _USER_OPTION, _option_login),
+    _LoginRule(PASSWORD, tuple(["sshpass", "mysql", "mariadb", "docker", "podman", "helm", "7z", "unzip", "plink", "pscp", "mongo", "sqlcmd", "bcp", "osql", "redis-cli", "ldap", "smbclient", "xfreerdp", "ipmitool", "htpasswd", "mosquitto", "vncviewer", "rdesktop", "influx", "cqlsh", "sftp", "lftp", "kinit", "mount", "pgcli", "mycli"]), _PASS_OPTION, _password, needs=(" -p", " -a", " -w", " /p", " pass=")),
     _LoginRule(PASSWORD, ("pass:",), _PASS_SOURCE, _password),
+    _LoginRule(PASSWORD, ("htpasswd ",), _HTPASSWD, _password),
+    _LoginRule(PASSWORD, ("wifi:",), _WIFI_CODE, _password),
+    _LoginRule(PASSWORD, ("securestring",), _SECURE_STRING, _password),
     _LoginRule(PASSWORD, (":5432:", ":*:", ":5433:", ":6432:"), _PGPASS, _password),
-    _LoginRule(PASSWORD, ("log", "credential", "creds", "user", "sign in", "zugang", "anmeldung", "identifiants", "accesso", "acceso"), _PAIR, _credible_pair),
+    _LoginRule(PASSWORD, ("log", "credential", "creds", "sign in", "zugang", "anmeldung", "identifiants", "accesso", "acceso"), _PAIR, _credible_pair),
     _LoginRule(PASSWORD, ("/user:",), _NET_USE, _password),
     _LoginRule(KEY, ("seed", "recovery", "mnemonic"), _PHRASE, lambda found: len(set(found["a"].split())) >= 10),
     _LoginRule(PASSWORD, ("password", "passwort", "contraseña", "passwd", "pass:"), _APP_PASSWORD, lambda found: not is_filler(found["a"])),
@@ -566,6 +601,8 @@ def _matches(rule: _LoginRule, text: str, lowered: str) -> Iterator[re.Match[str
 
 def _logins(text: str, lowered: str) -> _Found:
     for rule in _LOGIN_RULES:
+        if not any(need in lowered for need in rule.needs):
+            continue
         for found in _matches(rule, text, lowered):
             if rule.genuine(found):
                 name = next(each for each in "ab" if each in found.groupdict() and found[each] is not None)

@@ -10,7 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rag_mcp.ingest.guard_values import holds_key_material, is_filler, is_key, is_live_jwt, is_password, is_token
+from rag_mcp.ingest.guard_values import (
+    holds_key_material,
+    is_key,
+    is_live_jwt,
+    is_login,
+    is_password,
+    is_token,
+)
 
 __all__ = ["TOKEN_KINDS", "TOKEN_RULES", "TokenRule", "find_tokens"]
 
@@ -82,7 +89,7 @@ def _torn_blocks(text: str) -> Iterator[tuple[int, int, str]]:
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY")
 _BODY_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
 _TORN_CHARS = 2048
-_LONG_WORD = re.compile(r"[A-Za-z0-9_+/=.~:?&%@\\-]{12,}")
+_LONG_WORD = re.compile(r"[A-Za-z0-9_+/=.~:?&%@\\-]{20,}")
 _ESCAPES = ("\\n", "\\t", "\\r")
 
 
@@ -253,8 +260,8 @@ def _prefixed(kind: str, marks: str, body: str) -> TokenRule:
     return TokenRule(kind, words, re.compile(f"(?:{'|'.join(map(re.escape, words))}){body}"))
 
 
-def _not_filler(value: str) -> bool:
-    return not is_filler(value)
+def _is_not_sample(value: str) -> bool:
+    return is_login("", value)
 
 
 def _bot_token(value: str) -> bool:
@@ -357,7 +364,7 @@ _SHAPED: tuple[TokenRule, ...] = (
             r"machine[ \t]{1,8}[\w.-]{1,120}\s{1,8}login\s{1,8}\S{1,120}\s{1,8}password\s{1,8}(?P<value>[^\s<>{}$]{6,200})"
         ),
         inside=True,
-        genuine=_not_filler,
+        genuine=_is_not_sample,
     ),
     TokenRule(
         "Artifactory Credentials",

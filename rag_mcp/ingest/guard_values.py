@@ -52,7 +52,7 @@ _TECHNICAL = re.compile(
     re.IGNORECASE,
 )
 _SAMPLE = re.compile(
-    r"""(?xi) p[a@4][s$5]{2}(?:w[o0]?r?d|phrase|code)? | pwd? | s[e3]cr[e3]ts? | adm[i1]n(?:istrator)? | r[o0]{2}t | us[e3]r(?:name)?
+    r"""(?xi) p[a@4][s$5]{2}@?(?:w[o0]?r?d|phrase|code)? | pwd? | s[e3]cr[e3]ts? | adm[i1]n(?:istrator)? | r[o0]{2}t | us[e3]r(?:name)?
     | t[e3]st(?:ing)? | token | keys? | api | access | client | my | your | demo | sample | default | super | strong | some
     | value | here | goes | db | mysql | postgres(?:ql)? | mongo | redis | rabbitmq | minio | database | hunter2? | letmein
     | qwerty | welcome | correct | horse | battery | staple | foo | bar | baz | guest | login | auth | basic | service | svc
@@ -211,7 +211,7 @@ def is_login(user: str, password: str, host: str = "") -> bool:
         or re.search(r"[<>{}…`|\\]|\$[({A-Z]|x{3}|^%\w+%$", password + user)
     ):
         return False
-    return bool(_SEPARATORS.sub("", _SAMPLE.sub("", password)))
+    return len(_SEPARATORS.sub("", _SAMPLE.sub("", password))) > 1
 
 
 def decoded_login(value: str) -> tuple[str, str] | None:
