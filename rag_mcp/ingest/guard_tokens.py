@@ -1,7 +1,6 @@
 """Secrets that tell what they are: tokens with their maker's prefix, blocks of private keys, files of credentials.
 
-One table. Shapes follow what the makers document and the public rule sets of gitleaks (MIT), secretlint (MIT) and
-detect-secrets (Apache-2.0) agree upon; kinds keep the names of the latter where it has one, since policies use them.
+One table of our own. Kinds that detect-secrets had too keep its names, since policies use them.
 """
 
 from __future__ import annotations
