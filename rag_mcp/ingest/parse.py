@@ -74,7 +74,7 @@ class Reader:
         prepared = shorten_data_uris(text)
         front = parse_front_matter(prepared)
         if front.access is not None:  # before all else: what such a file holds is nobody's business
-            raise Rejected(_access_reason(front.access))
+            raise Rejected(_access_reason(front.access, front.unread))
         found = self.find_secrets(path, prepared)
         if strong := [each for each in found if each.tier is Tier.STRONG]:
             raise Rejected("possible secret: " + "; ".join(f"{each.kind} (line {each.line})" for each in strong[:5]))
@@ -104,7 +104,7 @@ class Reader:
             date=front.date,
             language=self.detect_language(prepared[front.body_start :]),
             passages=tuple(self._parsed(passage, heading_title) for passage in passages),
-            notices=(_masked_notice(found),) if found else (),
+            notices=_notices(front.unread, found),
         )
 
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:
@@ -119,7 +119,13 @@ def _masked_notice(found: Sequence[Finding]) -> str:
     return f"{what} masked (line{'s' if len(lines) > 1 else ''} {shown})"
 
 
-def _access_reason(access: str) -> str:
-    if access.strip().casefold() == "none":
+def _notices(unread: str | None, found: Sequence[Finding]) -> tuple[str, ...]:
+    return (*((f"the head was not read: {unread}",) if unread else ()), *((_masked_notice(found),) if found else ()))
+
+
+def _access_reason(access: str, unread: str | None) -> str:
+    if access == "none":
         return f"{WITHHELD_BY} says access: none"
+    if unread is not None:
+        return f"{WITHHELD_BY} names access and was not read: {unread}"
     return f"{WITHHELD_BY} has an unknown access value; only 'none' is known, so the file is left out"

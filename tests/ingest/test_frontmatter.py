@@ -1,4 +1,4 @@
-"""A YAML mapping at the very start is metadata; anything else is text, and no file is lost for it."""
+"""A head is metadata, also where it is torn; it never opens what was to be hidden, and prose between rules is text."""
 
 from __future__ import annotations
 
@@ -44,25 +44,150 @@ def test_three_dots_close_too_and_the_file_may_end_there() -> None:
         pytest.param("---\n- a\n- b\n---\n", id="list"),
         pytest.param("---\n---\n", id="empty"),
         pytest.param("---\n# only a comment\n---\n", id="comment"),
-        pytest.param("---\ntitle: a: b\n---\n", id="invalid"),
-        pytest.param("---\ntitle: never closed\n\nFM-OPEN", id="unclosed"),
-        pytest.param("+++\ntitle = 'Orchard'\n+++\n", id="toml"),
         pytest.param("# Minutes\n\n---\nowner: body\n---\n", id="rule inside"),
-        pytest.param(" ---\na: 1\n---\n", id="indented"),
-        pytest.param("\n---\na: 1\n---\n", id="not at the start"),
-        pytest.param("----\na: 1\n----\n", id="four dashes"),
-        pytest.param("---\na: 1\n--- x\n", id="text behind the closing rule"),
-        pytest.param("---\na: \ud800\n---\n", id="surrogate"),
-        pytest.param("---\na: b\n--- \x01\n---\n", id="control character"),
-        pytest.param(f"---\na: {'x' * 70_000}\n---\n", id="oversized"),
-        pytest.param(f"---\na: {'[' * 30_000}\n---\n", id="deep"),
-        pytest.param(f"---\na: {'[' * 60}{']' * 60}\n---\n", id="deeper than any metadata"),
-        pytest.param("---\na: [" + "x," * 25_000 + "]\n---\n", id="very many values"),
-        pytest.param("---\na: *nowhere\n---\n", id="unknown alias"),
+        pytest.param("---\n\nThe gate list hangs in the hall.\n\naccess: none\n\n---\n\nMore.", id="rule, then prose"),
+        pytest.param(
+            "---\n\nNote: the mill is closed.\n\nIt opens in May.\n\nAsk there.\n\n---\n", id="prose that notes"
+        ),
+        pytest.param("Access: by the side door, ring twice.\n\nMore.", id="a sentence"),
+        pytest.param("# Access\n\naccess: none\n", id="prose about access"),
+        pytest.param("{{< note >}}\naccess: none\n{{< /note >}}\n", id="template"),
+        pytest.param("***\ntitle: a\n***\n", id="stars"),
     ],
 )
 def test_whatever_only_looks_like_front_matter_stays_text(text: str) -> None:
     assert parse_front_matter(text) == FrontMatter()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("---\ntitle: a: b\n---\nBODY", id="invalid"),
+        pytest.param("---\ntitle: a b\n\nBODY", id="unclosed"),
+        pytest.param("---\ntitle: a b\ntags: x\nBODY", id="unclosed, no blank line"),
+        pytest.param("---\ntitle: a b\n\nBODY one.\n\nTwo.\n\nThree.\n\n---\n\nFour.", id="a rule further down"),
+        pytest.param("---\na: 1\n--- x\n---\nBODY", id="text behind the closing rule"),
+        pytest.param("---\na: \ud800\n---\nBODY", id="surrogate"),
+        pytest.param("---\na: b\n--- \x01\n---\nBODY", id="control character"),
+        pytest.param(f"---\na: {'x' * 70_000}\n---\nBODY", id="oversized"),
+        pytest.param(f"---\na: {'[' * 30_000}\n---\nBODY", id="deep"),
+        pytest.param(f"---\na: {'[' * 60}{']' * 60}\n---\nBODY", id="deeper than any metadata"),
+        pytest.param("---\na: [" + "x," * 25_000 + "]\n---\nBODY", id="very many values"),
+        pytest.param("---\na: *nowhere\n---\nBODY", id="unknown alias"),
+        pytest.param("---\ntitle: a\na stray line\n---\nBODY", id="stray line"),
+        pytest.param("---\na stray line\ntitle: a\n---\nBODY", id="stray line first"),
+        pytest.param("---\ntags:\n\t- sail\n---\nBODY", id="tab"),
+        pytest.param("+++\ntitle = Orchard\n+++\nBODY", id="toml"),
+        pytest.param(';;;\n"title": Orchard\n;;;\nBODY', id="json"),
+        pytest.param('{\n"title": Orchard\n}\nBODY', id="braces"),
+        pytest.param("---\na: 1\n---\n" * 5 + "BODY", id="a fifth head"),
+    ],
+)
+def test_a_head_that_cannot_be_read_is_told_and_is_no_text(text: str) -> None:
+    found = parse_front_matter(text)
+    assert text[found.body_start :].lstrip().startswith("BODY")
+    assert found.unread
+    assert found.unread.rpartition(", line ")[2].isdigit()
+    assert "nowhere" not in found.unread
+    assert found.access is None
+
+
+def test_lines_of_a_torn_head_count_where_they_can_be_read() -> None:
+    text = "---\ntitle: Kelp: racks\ntags: [dry, kelp]\naliases: [[Rack]], [[Shelf]]\ndate: 2031-04-02\ntype: Handoff\nx: @y\n---\n"
+    found = parse_front_matter(text)
+    assert (found.title, found.tags, found.aliases) == ("Kelp: racks", ("dry", "kelp"), ("Rack", "Shelf"))
+    assert (found.date, found.type, found.body_start) == ("2031-04-02", "handoff", len(text))
+    assert found.unread == "a value with a colon needs quotes, line 2"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "+++\ntitle = 'Orchard'\ndate = 2031-04-02\ntags = ['pear']\n+++\n",
+        '{\n\t"title": "Orchard",\n\t"date": "2031-04-02",\n\t"tags": ["pear"]\n}\n',
+        ';;;\n"title": "Orchard", "date": "2031-04-02", "tags": ["pear"]\n;;;\n',
+        "---toml\ntitle = 'Orchard'\ndate = 2031-04-02\ntags = ['pear']\n---\n",
+        "\n\n---\ntitle: Orchard\ndate: 2031-04-02\ntags: pear\n---\n",
+        "<!-- by hand -->\n\n---\ntitle: Orchard\ndate: 2031-04-02\ntags: pear\n---\n",
+        "---\ntitle: Orchard\n---\n\n---\ndate: 2031-04-02\ntags: pear\ntitle: second\n---\n",
+        " ----\ntitle: Orchard\ndate: 2031-04-02\ntags: pear\n ----\n",
+    ],
+)
+def test_other_frames_and_places_of_a_head_are_read_alike(head: str) -> None:
+    found = parse_front_matter(f"{head}\n# Body\n")
+    assert (found.title, found.date, found.tags, found.unread) == ("Orchard", "2031-04-02", ("pear",), None)
+    assert found.body_start == len(head)
+
+
+TORN = "---\ntitle: a: b\n{}\n---\nBODY"
+LINES = [
+    "access: none", "access:none", "Access : None", "ACCESS: none", "'access': none", '"access" : none', "access = none",
+    "access\uff1a none", "\uff41ccess: none", "acc\u200bess: none", "\u0430ccess: none", "  access: none", "- access: none",
+    "meta: {access: none}", "x: 1, access: none", "access:\tnone", "access: [none]", "access:\n  - none", "access:",
+    "access: public", "> access: none", "**access**: none", "x access: none",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_torn_head_that_names_access_withholds(line: str) -> None:
+    assert parse_front_matter(TORN.format(line)).access == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+++\ntitle = x y\naccess = none\n+++\n",
+        "+++\naccess = 'none\n+++\n",
+        '{\n"title": x,\n"access": "none"\n}\n',
+        '{ "access": "none", \n\nBODY',
+        "---\ntitle: a\naccess: none\n\nBODY",
+        "---\naccess: none\nBODY right behind\n\n---\n\nmore prose\nand more\nand more\n",
+        "---\ntitle: a: b\n---\n---\naccess: none\n---\n",
+        "---\ntitle: a\n---\naccess: none\n---\n",
+        "\n\n---\ntitle: a: b\naccess: none\n---\n",
+        "<!-- x -->\n---\ntitle: a: b\naccess: none\n---\n",
+        "%% x %%\n---\ntitle: a: b\naccess: none\n---\n",
+        "<!--\ntitle: a\naccess: none\n-->\n\nBODY",
+        "---\ntitle: a: b\n" + "x: y\n" * 20_000 + "access: none\n---\n",
+        "---\nThese notes are mine.\nPlease keep them.\naccess: none\n---\n",
+        "---\ntitle: a\n  access:none\n---\n",
+        "---\ntitle: |\n  x\n  access: none\n---\n",
+        "---\nmeta:\n  access: none\n---\n",
+        "\u2014\ntitle: a: b\naccess: none\n\u2014\n",
+        "access: none\n\nBODY",
+        "Title: a\nAccess: none\n\nBODY",
+        "title:: a\naccess:: none\n\nBODY",
+        "#+title: a\n#+access: none\n\nBODY",
+        "```yaml\naccess: none\n```\n\nBODY",
+        "---\na: 1\n---\n" * 6 + "---\naccess: none\n---\n",
+    ],
+)
+def test_access_is_seen_in_every_torn_or_odd_head(text: str) -> None:
+    assert parse_front_matter(text).access is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "access"),
+    [
+        ("none", "none"), ("None", "none"), ("'none'", "none"), ("\uff4eone", "none"), ("", ""), ("~", ""), ("null", ""),
+        ("[none]", ""), ("\n  - none", ""), ("{a: none}", ""), ("none at all", ""), ("|\n  none", "none"), ("public", "public"),
+        ("none\naccess: public", ""), ("none\nAccess: none", ""), ("!!binary bm9uZQ==", "bm9uzq=="), ("12", "12"),
+    ],
+)  # fmt: skip
+def test_access_that_can_be_read_is_one_word_or_unknown(value: str, access: str) -> None:
+    assert parse_front_matter(f"---\ntitle: a\naccess: {value}\n---\n").access == access
+
+
+def test_what_only_mentions_access_hides_nothing() -> None:
+    for text in (
+        "---\ntitle: 'Granting access: a guide'\n---\n\naccess: none\n",
+        "---\ntitle: Granting access: a guide\n---\n",
+        "---\ntitle: a\n# access: none\n---\n",
+        "---\ntitle: a: b\ninternet-access: none\n---\n",
+        "<!-- Access: see the list in the hall. -->\n\nText.\n",
+        "```yaml\nrules:\n  access: read\n```\n",
+    ):
+        assert parse_front_matter(text).access is None, text
 
 
 @pytest.mark.parametrize(
@@ -150,3 +275,39 @@ def test_no_text_raises_and_the_body_starts_at_a_line(yaml: str) -> None:
     found = parse_front_matter(text)
     assert found.body_start == 0 or text[found.body_start - 1] == "\n"
     json.dumps(found.data, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "---\n" + "a: b\n" * 10,
+        "---\n" + "\n" * 50,
+        "---\n",
+        "---\na: 1\n---\n",
+        "<!-- -->",
+        "<!--\n",
+        "%% ",
+        "[//]: # (x)\n",
+        "+++\na = 1\n",
+        "{",
+        '{"a":',
+        "- " * 20,
+        " " * 40 + "-" * 9,
+        "access " * 9,
+        "access: [[[[,,,, ",
+        "title: x\n\n",
+        "\u0430\u200b",
+    ],
+)
+@pytest.mark.parametrize("frame", ["{}", "---\ntitle: a: b\n{}\n---\n", "---\ntitle: a: b\n{}"])
+def test_hostile_heads_take_linear_time(shape: str, frame: str) -> None:
+    def seconds(size: int) -> float:
+        text = frame.replace("{}", shape * (size // len(shape)))
+        best = 9e9
+        for _ in range(3):
+            started = time.perf_counter()
+            parse_front_matter(text)
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    assert seconds(400_000) < 16 * max(seconds(50_000), 0.004)

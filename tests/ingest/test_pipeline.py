@@ -707,3 +707,27 @@ def test_a_rename_does_not_even_load_the_model(library):
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_torn_head_withholds_where_it_names_access_and_else_is_told(library):
+    library.write(
+        {
+            "secret.md": "---\ntitle: Otter: den\naccess: none\n---\n\nThe otter sleeps in the weir.\n",
+            "listed.md": "---\naccess: [none]\n---\n\nThe stoat sleeps in the wall.\n",
+            "open.md": "---\ntitle: Heron: nest\nstatus: draft\n---\n\nThe heron nests in the alder.\n",
+        }
+    )
+    summary = library.ingest()
+    assert {item.source: item.reason for item in summary.skipped} == {
+        "secret.md": "front matter names access and was not read: a value with a colon needs quotes, line 2",
+        "listed.md": "front matter has an unknown access value; only 'none' is known, so the file is left out",
+    }
+    assert [(notice.source, notice.text) for notice in summary.notices] == [
+        ("open.md", "the head was not read: a value with a colon needs quotes, line 2")
+    ]
+    (chunk,) = library.dump().values()
+    assert (chunk["text"], chunk["title"], list(chunk["heading_path"])) == (
+        "The heron nests in the alder.",
+        "Heron: nest",
+        [],
+    )
