@@ -47,7 +47,7 @@ class _TextLines(logging.Formatter):
     """One line a record, then the traceback if there is one; a message can't forge a second record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = terminal_safe(record.getMessage()).replace("\r", "").replace("\n", "\\n")
+        message = "\\n".join(terminal_safe(record.getMessage()).splitlines())
         line = f"{_time(record)} {record.levelname} {record.name}: {message}"
         return f"{line}\n{terminal_safe(self.formatException(record.exc_info))}" if record.exc_info else line
 

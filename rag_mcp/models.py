@@ -293,16 +293,21 @@ class SearchResponse:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequest:
-    """``chunk_index`` None asks for the whole file; else the chunk and ``context`` chunks on either side."""
+    """``chunk_index`` asks for the chunk and ``context`` chunks on either side, ``from_chunk`` for all from there on,
+    neither for the whole file. ``from_char`` leaves out the beginning of ``from_chunk``."""
 
     source: str
     chunk_index: int | None = None
     context: int = 1
+    from_chunk: int | None = None
+    from_char: int = 0
     max_chars: int = 40_000
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
+    """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end."""
+
     source: str
     title: str
     source_class: SourceClass
@@ -315,6 +320,8 @@ class Document:
     chunk_end: int
     chunk_count: int
     truncated: bool
+    next_chunk: int | None
+    next_char: int
     generation: int
     indexed_at: str
     warnings: tuple[str, ...] = ()

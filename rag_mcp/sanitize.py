@@ -9,7 +9,7 @@ import json
 import re
 import unicodedata
 
-__all__ = ["json_safe", "neutralise", "one_line", "scrub", "terminal_safe"]
+__all__ = ["json_safe", "neutralise", "one_line", "scrub", "single_line", "terminal_safe"]
 
 # One scan decides whether there is anything to do; almost every text ends here. A carriage return before a line feed
 # is an ordinary line end.
@@ -18,11 +18,13 @@ _SUSPECT = re.compile(
     "\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2}|\r(?!\n)"
 )
 # ECMA-48: CSI, then the string commands (OSC, DCS, PM, APC, SOS) up to their end, then two-character commands. An
-# unfinished string command is not matched, so that it can't swallow the text behind it.
+# unfinished string command is not matched, so that it can't swallow the text behind it, nor does one reach over a line
+# end, so that lines keep their numbers. Linear: no part can begin another (what opens a string command does not occur
+# inside one), and what has been matched is never given back.
 _ANSI = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-Z\\^-~]"
+    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\n\x07\x1b\x90\x98\x9c-\x9f]{0,4096}+(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*+[0-Z\\^-~]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -34,7 +36,8 @@ _HONEST_TAG = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
     "|[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\U000e0100-\U000e01ef]"
 )
-_LINE_BREAK = re.compile("[\n\u2028\u2029]")
+# All that Unicode or a terminal takes for the end of a line (str.splitlines), with the tab, which moves the cursor too.
+_LINE_BREAK = re.compile("\r\n|[\t-\r\x1c-\x1e\x85\u2028\u2029]")
 _UNSEEN = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
@@ -77,9 +80,14 @@ def terminal_safe(text: str) -> str:
     return _BIDI.sub("", neutralise(scrub(text))[0])
 
 
+def single_line(text: str) -> str:
+    """Return neutralised text with a blank for every line end: for names, titles, headings and reasons."""
+    return neutralise(_LINE_BREAK.sub(" ", text))[0]
+
+
 def one_line(text: str) -> str:
-    """Return ``terminal_safe`` text without line breaks: a name or a title can't begin a line of its own."""
-    return _LINE_BREAK.sub(" ", terminal_safe(text))
+    """Return ``terminal_safe`` text on one line: a name or a title can't begin a line of its own, nor go back on one."""
+    return terminal_safe(_LINE_BREAK.sub(" ", text))
 
 
 def json_safe(text: str) -> str:

@@ -57,6 +57,7 @@ __all__ = ["Knowledge", "ToolRunner", "build_server", "main", "open_knowledge", 
 logger = logging.getLogger(__name__)
 
 _PARALLEL_SEARCHES = 4
+_PARALLEL_READS = 2
 _PARALLEL_LOOKUPS = 2
 _CLOSE_WAIT_S = 1.0
 _LAST_ANSWERS_S = 2.0  # with _CLOSE_WAIT_S below the five seconds after which hosts kill
@@ -234,7 +235,8 @@ class _WarmUp:
 def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: Telemetry | None = None) -> Server[Any]:
     """Return the server for a knowledge base; it neither opens nor closes it.
 
-    Calls run in bounded worker threads, searches apart from lookups, so that status answers while searches run.
+    Calls run in bounded worker threads, searches, documents and lookups apart, so that status answers while the others
+    are busy.
     """
     handlers = _Handlers(knowledge, transport=transport, telemetry=telemetry or Telemetry())
     server: Server[Any] = Server(
@@ -262,7 +264,11 @@ class _Pools:
     """
 
     searches: ThreadPoolExecutor
+    reads: ThreadPoolExecutor
     lookups: ThreadPoolExecutor
+
+    def of(self, tool: str) -> ThreadPoolExecutor:
+        return {"search_knowledge": self.searches, "get_document": self.reads}.get(tool, self.lookups)
 
 
 class _Handlers:
@@ -277,14 +283,15 @@ class _Handlers:
     async def lifespan(self, _: Server[Any]) -> AsyncIterator[_Pools]:
         pools = _Pools(
             searches=ThreadPoolExecutor(_PARALLEL_SEARCHES, thread_name_prefix="rag_mcp search"),
+            reads=ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="rag_mcp read"),
             lookups=ThreadPoolExecutor(_PARALLEL_LOOKUPS, thread_name_prefix="rag_mcp lookup"),
         )
         self._warm_up.start()
         try:
             yield pools
         finally:
-            pools.searches.shutdown(wait=False, cancel_futures=True)
-            pools.lookups.shutdown(wait=False, cancel_futures=True)
+            for pool in (pools.searches, pools.reads, pools.lookups):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     async def begin_after_first_reply(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
@@ -301,15 +308,13 @@ class _Handlers:
         names = [spec.name for spec in contract.TOOLS]
         if params.name not in names:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool. Tools: {', '.join(names)}.")
-        searching = params.name == "search_knowledge"
         if not self._warm_up.done.is_set():
             self._warm_up.want(now=True)
-            if searching:
+            if params.name == "search_knowledge":
                 await ctx.session.report_progress(0.0, message="Loading the index and the model; once only.")
         pools: _Pools = ctx.lifespan_context
-        pool = pools.searches if searching else pools.lookups
         call = partial(self._runner.run, params.name, params.arguments)
-        answer = await asyncio.get_running_loop().run_in_executor(pool, call)
+        answer = await asyncio.get_running_loop().run_in_executor(pools.of(params.name), call)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=answer.text)],
             structured_content=answer.payload,

@@ -114,9 +114,9 @@ def server_environment(options) -> dict:
 
 
 def show(question, answer) -> None:
-    from rag_mcp.sanitize import terminal_safe
+    from rag_mcp.sanitize import one_line, terminal_safe
 
-    print(f"\nQuestion: {terminal_safe(question)}")
+    print(f"\nQuestion: {one_line(question)}")
     if not answer.get("ok", True):
         raise SetupFailed(f"the server answered: {answer['error']['message']}")
     if answer["status"] != "OK":
@@ -124,8 +124,8 @@ def show(question, answer) -> None:
     for result in answer["results"]:
         cited = result["citation"]
         where = " > ".join(cited["heading_path"]) or cited["title"]
-        print(f"\n  {terminal_safe(cited['source'])}:{cited['line_start']}-{cited['line_end']}", end="")
-        print(f"  [{result['confidence']}]\n  {terminal_safe(where)}")
+        print(f"\n  {one_line(cited['source'])}:{cited['line_start']}-{cited['line_end']}", end="")
+        print(f"  [{result['confidence']}]\n  {one_line(where)}")
         for line in excerpt(result["text"] or ""):
             print(f"    | {terminal_safe(line)}")
 

@@ -56,6 +56,8 @@ DOCUMENT = Document(
     chunk_end=0,
     chunk_count=1,
     truncated=False,
+    next_chunk=None,
+    next_char=0,
     generation=7,
     indexed_at="2026-01-02T03:04:05Z",
 )

@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rag_mcp.config import Config
 from rag_mcp.contract import parse_search
@@ -103,6 +106,22 @@ def dump(store: GenerationStore) -> dict[str, dict[str, object]]:
         keywords.close()
         vectors.close()
         generation.close()
+
+
+def growth(make: Callable[[int], Any], work: Callable[[Any], object], size: int) -> float:
+    """How much longer ``work`` takes on ``make(8 * size)`` than on ``make(size)``, for each of the eight parts: about 1
+    when it is linear, 8 when quadratic. Processor time of this thread, the best of several turns: a busy machine
+    changes little."""
+
+    def took(material: Any) -> int:
+        started = time.thread_time_ns()
+        work(material)
+        return time.thread_time_ns() - started
+
+    few, many = make(size), make(8 * size)
+    work(few)
+    turns = [(took(few), took(many)) for _ in range(5)]
+    return min(large for _, large in turns) / max(1, min(small for small, _ in turns)) / 8
 
 
 def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess:

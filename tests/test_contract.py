@@ -204,10 +204,9 @@ def test_budgets_are_clamped(field, value, used):
 @pytest.mark.parametrize(
     "source",
     [
-        "/etc/passwd", "../secret.md", "docs/../../x.md", "docs/..", "docs//a.md", ".", "docs/./a.md", "a\\b.md",
-        "C:/x.md", "c:x.md", "\\\\host\\share\\x.md", "file:///etc/passwd", "NUL", "docs/con", "a\x00.md", "a\nb.md",
-        "%2e%2e/secret.md", "..%2fsecret.md", "%252e%252e/x.md", "docs%2fa.md", "%5c%5chost", "%2fetc%2fpasswd",
-        "a%00.md", "a\ud800.md", "x" * 1025, "docs/",
+        "/etc/passwd", "../secret.md", "docs/../../x.md", "docs/..", ".", "a\\b.md",
+        "C:/x.md", "c:x.md", "\\\\host\\share\\x.md", "NUL", "docs/con", "docs/aux.md", "a\x00.md", "a\nb.md",
+        "a\ud800.md", "x" * 4097, "docs/",
     ],
 )  # fmt: skip
 def test_a_path_no_corpus_can_hold_is_answered_like_a_missing_document(source):
@@ -220,8 +219,8 @@ def test_a_path_no_corpus_can_hold_is_answered_like_a_missing_document(source):
     ("source", "asked"),
     [
         ("docs/a.md", "docs/a.md"), ("./docs/a.md", "docs/a.md"), ("100%.md", "100%.md"), ("a%20b.md", "a%20b.md"),
-        ("日本/漢字.md", "日本/漢字.md"), (".hidden/a.md", ".hidden/a.md"), ("docs/aux.md", "docs/aux.md"),
-        ("a..b/c...md", "a..b/c...md"),
+        ("日本/漢字.md", "日本/漢字.md"), (".hidden/a.md", ".hidden/a.md"), ("docs//a.md", "docs/a.md"),
+        ("docs/./a.md", "docs/a.md"), ("a..b/c...md", "a..b/c...md"), ("%2e%2e/a.md", "%2e%2e/a.md"), ("x" * 1025, "x" * 1025),
     ],
 )  # fmt: skip
 def test_an_ordinary_path_is_asked_for_as_it_is(source, asked):
@@ -241,19 +240,20 @@ def test_a_document_without_source_says_what_to_give():
 
 
 @pytest.mark.parametrize(
-    ("prefix", "asked"), [("docs/", "docs/"), ("docs/gu", "docs/gu"), ("./docs", "docs"), ("", None)]
+    ("prefix", "asked"),
+    [("docs/", "docs"), ("docs/gu", "docs/gu"), ("./docs", "docs"), ("docs//gu", "docs/gu"), ("", None)],
 )
 def test_a_prefix_is_a_relative_path_or_the_start_of_one(prefix, asked):
     assert contract.parse_list({"prefix": prefix}).prefix == asked
 
 
-@pytest.mark.parametrize("prefix", ["/", "/etc", "../", "docs/../x", "a\\b", "%2e%2e/", "docs//"])
+@pytest.mark.parametrize("prefix", ["/", "/etc", "../", "docs/../x", "a\\b", "docs//", "x" * 4097])
 def test_a_prefix_outside_the_corpus_is_refused(prefix):
     with pytest.raises(InvalidArgument, match="^prefix: "):
         contract.parse_list({"prefix": prefix})
 
 
-@pytest.mark.parametrize("cursor", ["x" * 5000, "\ud800", 5])
+@pytest.mark.parametrize("cursor", ["x" * 5000, "\ud800", 5, "docs/a.md", "YS5tZA", " YS5tZA==", "Li4vYQ=="])
 def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
     with pytest.raises(InvalidArgument, match="^cursor: "):
         contract.parse_list({"cursor": cursor})

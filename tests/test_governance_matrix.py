@@ -149,7 +149,7 @@ def test_pages_of_one_document_join_to_the_whole_list_and_no_cursor_leads_out_of
     for place in PLACES:  # a forged cursor names a hidden path: it is only a place in the alphabet
         forged = base64.urlsafe_b64encode(place.path.encode()).decode()
         assert caller.listed(cursor=forged) == [path for path in found if path > place.path]
-        beside = base64.urlsafe_b64encode((place.path + "\0").encode()).decode()
+        beside = base64.urlsafe_b64encode(f"{place.path}!".encode()).decode()
         assert caller.listed(cursor=beside) == [path for path in found if path > place.path]
 
 

@@ -8,8 +8,9 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support import growth
 
-from rag_mcp.sanitize import json_safe, neutralise, one_line, scrub, terminal_safe
+from rag_mcp.sanitize import json_safe, neutralise, one_line, scrub, single_line, terminal_safe
 
 HOSTILE = st.text(
     st.one_of(
@@ -105,6 +106,41 @@ def test_escaped_json_holds_the_same_data_and_nothing_a_terminal_would_obey_or_h
     assert terminal_safe(shown) == shown
 
 
-@given(st.text(st.characters()))
+LINE_ENDS = [each for each in map(chr, range(0x3000)) if len(f"a{each}b".splitlines()) > 1]
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from(LINE_ENDS))))
+@example("\r\n")
+@example("\r\u200e\n")
+@example("first\r\n\r\nsecond\r")
 def test_a_name_or_title_stays_on_its_line(text):
-    assert len(one_line(text).splitlines()) <= 1
+    for shown in (one_line(text), single_line(text)):
+        assert len(shown.splitlines()) <= 1
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u2028\u2029]", shown)
+
+
+@pytest.mark.parametrize("end", [*LINE_ENDS, "\r\n"], ids=ascii)
+def test_every_kind_of_line_end_is_one_blank_in_a_title(end):
+    assert one_line(f"Lamp{end}room") == single_line(f"Lamp{end}room") == "Lamp room"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\x9d", "\x9da", "\x1b]", "\x1b]a", "\x1bP\x90", "\x1b", "\x1b ", "\x1b[", "\x9b0", "\x9b0 ", "\x98\x1b",
+        "\u200b", "\u200d", "\u0628\u200d", "\u202e", "\u2066\u2069", "\ud800", "\U000e0041", "\U0001f3f4\U000e0061",
+        "\ufe0f", "e\u0301\u0327", "\r", "\xad", "\x85", "\ufeff\x00",
+    ],
+    ids=ascii,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "clean", [neutralise, one_line, single_line, json_safe], ids=lambda function: function.__name__
+)
+def test_the_work_grows_with_the_text_and_not_with_its_square(clean, unit):
+    assert growth(lambda size: f"\x9d\x9b\x1b]{unit * (size // len(unit))}", clean, 1_000) < 3
+
+
+def test_a_string_command_reaches_over_no_line_end():
+    """Its lines would be gone, and every line number behind it wrong."""
+    shown, kinds = neutralise("one\x1b]0;two\nthree\x07four\n")
+    assert shown.count("\n") == 2 and kinds == ("control_character",)

@@ -30,7 +30,7 @@ from raw_server import MODERN_META, ROOT, WAIT_S, RawServer, server_env
 from rag_mcp import __version__, contract, logs
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, StoreDamaged
-from rag_mcp.models import SearchRequest, SearchResponse
+from rag_mcp.models import Document, DocumentRequest, SearchRequest, SearchResponse
 from rag_mcp.server import ToolRunner, build_server, open_knowledge, serve
 from rag_mcp.telemetry import Telemetry
 
@@ -225,6 +225,38 @@ def test_twenty_searches_run_at_once_in_bounded_threads_and_status_does_not_queu
 
     talk(build_server(FakeKnowledge(wait)), body)
     assert running[1] <= 4
+
+
+class HeavyDocuments(FakeKnowledge):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+
+    def get_document(self, request: DocumentRequest, /) -> Document:
+        assert self.gate.wait(WAIT_S)
+        return super().get_document(request)
+
+
+def test_no_other_call_queues_behind_documents_that_take_long():
+    knowledge = HeavyDocuments()
+
+    async def body(client: Client) -> None:
+        read: list[dict[str, Any]] = []
+
+        async def document() -> None:
+            read.append(content(await client.call_tool("get_document", {"source": "docs/gate.md"})))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(document)
+            for tool in ("rag_status", "list_documents", "list_knowledge_sources"):
+                assert content(await client.call_tool(tool, {}))["ok"] is True
+            assert content(await client.call_tool("search_knowledge", {"query": "gate"}))["ok"] is True
+            assert read == []
+            knowledge.gate.set()
+        assert len(read) == 8
+
+    talk(build_server(knowledge), body)
 
 
 def test_a_cancelled_search_is_let_go_at_once_and_the_next_is_answered():

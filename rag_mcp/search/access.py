@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rag_mcp.errors import NotFound
 from rag_mcp.models import SourceClass
-from rag_mcp.paths import path_problem, printable
 from rag_mcp.policy import RESTRICTED, Policy, denied
 
 __all__ = [
@@ -18,12 +16,10 @@ __all__ = [
     "ResolvedProfile",
     "may_open",
     "may_see",
-    "no_such_document",
     "plan_access",
     "profile_in_words",
     "profile_problem",
     "resolve_profile",
-    "safe_source",
 ]
 
 
@@ -99,24 +95,3 @@ def may_open(profile: ResolvedProfile, policy: Policy, source_class: SourceClass
     ``explicit_only`` only keeps them from coming up unasked. A prefix or a list is not explicit: use ``may_see``.
     """
     return may_see(profile, policy, source_class, source, requested=source_class)
-
-
-def safe_source(raw: str) -> str:
-    """Return a caller's path as a relative posix path, ``.`` and doubled slashes taken out.
-
-    Nothing is decoded (``%2e`` is three letters) or Unicode-normalised: a source is named as on disk. Raises NotFound
-    for whatever can't be a source: absolute, ``..``, backslashes, drives, devices, control characters, lone surrogates.
-    """
-    if not isinstance(raw, str) or raw.startswith("/") or raw.endswith("/"):
-        raise no_such_document(raw)
-    components = [name for name in raw.split("/") if name not in ("", ".")]
-    source = "/".join(components)
-    if not source or path_problem(source) is not None:
-        raise no_such_document(raw)
-    return source
-
-
-def no_such_document(raw: str) -> NotFound:
-    """Build the one answer to a path that is missing, forbidden or malformed; it says nothing but the question."""
-    shown = printable(raw) if isinstance(raw, str) else "(not text)"
-    return NotFound(f"No such document: {shown}. list_documents names the ones there are.")

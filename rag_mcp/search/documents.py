@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.globs import composed
 from rag_mcp.models import (
-    Chunk,
     Document,
     DocumentEntry,
     DocumentPage,
@@ -18,11 +16,12 @@ from rag_mcp.models import (
     SourceClass,
     SourceInventory,
 )
+from rag_mcp.paths import from_cursor, no_such_document, safe_source, same_names, to_cursor
 from rag_mcp.policy import Policy
-from rag_mcp.sanitize import neutralise
-from rag_mcp.search.access import ResolvedProfile, may_open, may_see, no_such_document, safe_source
-from rag_mcp.search.shape import cut_text
-from rag_mcp.stores.manifest import ChunkRef, FileEntry
+from rag_mcp.sanitize import neutralise, single_line
+from rag_mcp.search.access import ResolvedProfile, may_open, may_see
+from rag_mcp.search.excerpt import excerpt
+from rag_mcp.stores.manifest import FileEntry
 
 if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration
@@ -33,75 +32,72 @@ __all__ = ["inventory", "page_documents", "read_document", "visible_counts"]
 def read_document(
     request: DocumentRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
 ) -> Document:
-    """Raises NotFound, in the same words for a missing, forbidden or malformed path, and InvalidArgument for a
-    passage number the document does not have."""
-    source = safe_source(request.source)
-    entry = opened.manifest.files.get(source)
-    if entry is None or not may_open(profile, policy, entry.source_class, source):
+    """Raises NotFound, in the same words for a missing, forbidden or malformed path, and InvalidArgument for a place
+    the document does not have."""
+    source = _meant(safe_source(request.source), opened, policy, profile)
+    if source is None:
         raise no_such_document(request.source)
-    refs = list(entry.refs())
-    first, last = _window(request, len(refs))
-    chunks = opened.keywords.fetch([entry.source_class], {ref.id for ref in refs[first:last]})
-    text, warnings = neutralise(_assemble(refs[first:last], chunks))
-    shown = cut_text(text, request.max_chars)
+    entry = opened.manifest.files[source]
+    part = excerpt(request, list(entry.refs()), lambda ids: opened.keywords.fetch([entry.source_class], ids))
+    text, warnings = neutralise(part.text)
     return Document(
         source=source,
-        title=neutralise(entry.title)[0],
+        title=single_line(entry.title),
         source_class=entry.source_class,
         project=entry.project,
         doc_class=entry.doc_class,
-        text=shown,
-        line_start=refs[first].line_start if refs else 0,
-        line_end=refs[last - 1].line_end if refs else 0,
-        chunk_start=first,
-        chunk_end=max(first, last - 1),
-        chunk_count=len(refs),
-        truncated=len(shown) < len(text),
+        text=text,
+        line_start=part.line_start,
+        line_end=part.line_end,
+        chunk_start=part.first,
+        chunk_end=part.last,
+        chunk_count=len(entry.rows),
+        truncated=part.truncated,
+        next_chunk=part.next_chunk,
+        next_char=part.next_char,
         generation=opened.number,
         indexed_at=opened.indexed_at,
         warnings=warnings,
     )
 
 
-def _window(request: DocumentRequest, count: int) -> tuple[int, int]:
-    if request.chunk_index is None:
-        return 0, count
-    if not 0 <= request.chunk_index < count:
-        raise InvalidArgument("chunk_index", f"the document has passages 0 to {count - 1}.")
-    return max(0, request.chunk_index - request.context), min(count, request.chunk_index + request.context + 1)
+def _meant(source: str, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile) -> str | None:
+    """The visible file of exactly this name, or else the only one that is canonically equal; a hidden file counts as
+    none."""
+    files = opened.manifest.files
 
+    def shown(path: str) -> bool:
+        return may_open(profile, policy, files[path].source_class, path)
 
-def _assemble(refs: Sequence[ChunkRef], chunks: dict[str, Chunk]) -> str:
-    """The passages one after another, with the blank lines between them, each table header only where it stands."""
-    parts: list[str] = []
-    line = refs[0].line_start if refs else 0
-    for ref in refs:
-        chunk = chunks.get(ref.id)
-        if chunk is None:
-            continue
-        own = chunk.text[-(chunk.end - chunk.start) :] if chunk.end > chunk.start else chunk.text
-        if parts and not parts[-1].endswith("\n"):
-            parts.append("\n" if ref.line_start > line else "")
-        parts.append("\n" * max(0, ref.line_start - line - 1))
-        parts.append(own)
-        line = ref.line_end
-    return "".join(parts)
+    if source in files and shown(source):
+        return source
+    equal = [path for path in same_names(source, files, opened.other_forms) if shown(path)]
+    return equal[0] if len(equal) == 1 else None
 
 
 def page_documents(
     request: ListRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
 ) -> DocumentPage:
     """Documents in path order; ``next_cursor`` is None on the last page. Raises InvalidArgument for a foreign cursor."""
-    after = _parse_cursor(request.cursor)
+    after = _behind(request.cursor)
     found: list[DocumentEntry] = []
-    for path, entry in _visible(opened, policy, profile, request.source_class):
-        if (after is not None and path <= after) or not _wanted(request, path, entry):
+    visible = list(_visible(opened, policy, profile, request.source_class))
+    below = _below(request.prefix, (path for path, _ in visible))
+    for path, entry in visible:
+        if path <= after or not below(path) or request.project not in (None, entry.project):
             continue
         if len(found) == request.limit:
-            return DocumentPage(tuple(found), _cursor(found[-1].source), opened.number)
-        title = neutralise(entry.title)[0]
+            return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)
+        title = single_line(entry.title)
         found.append(DocumentEntry(path, title, entry.source_class, entry.project, entry.doc_class, len(entry.rows)))
     return DocumentPage(tuple(found), None, opened.number)
+
+
+def _behind(cursor: str | None) -> str:
+    after = "" if cursor is None else from_cursor(cursor)
+    if after is None:
+        raise InvalidArgument("cursor", "is not one that list_documents gave.")
+    return after
 
 
 def _visible(
@@ -112,24 +108,17 @@ def _visible(
             yield path, entry
 
 
-def _wanted(request: ListRequest, path: str, entry: FileEntry) -> bool:
-    if request.project is not None and entry.project != request.project:
-        return False
-    prefix = (request.prefix or "").strip("/")
-    return not prefix or path == prefix or path.startswith(f"{prefix}/")
+def _below(prefix: str | None, paths: Iterable[str]) -> Callable[[str], bool]:
+    """The test for ``prefix``: as it is spelled, or in any canonically equal spelling if no path has this one."""
+    prefix = (prefix or "").strip("/")
 
+    def spelled(path: str) -> bool:
+        return not prefix or path == prefix or path.startswith(f"{prefix}/")
 
-def _cursor(source: str) -> str:
-    return base64.urlsafe_b64encode(source.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def _parse_cursor(cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
-    try:
-        return base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogatepass")
-    except (ValueError, binascii.Error) as error:
-        raise InvalidArgument("cursor", "is not one that list_documents gave.") from error
+    if any(spelled(path) for path in paths):
+        return spelled
+    form = composed(prefix)
+    return lambda path: composed(path) == form or composed(path).startswith(f"{form}/")
 
 
 def visible_counts(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
+from rag_mcp.paths import canonical_names
 from rag_mcp.search.pipeline import Planes
 from rag_mcp.stores.generations import Generation
 from rag_mcp.stores.keywords import TantivyReader
@@ -66,6 +67,11 @@ class OpenGeneration:
     @cached_property
     def manifest(self) -> Manifest:
         return read_manifest(self.generation.manifest_path)
+
+    @cached_property
+    def other_forms(self) -> dict[str, tuple[str, ...]]:
+        """Paths that are spelled in another form of Unicode than the canonical one, by that."""
+        return canonical_names(self.manifest.files)
 
     @cached_property
     def series_days(self) -> dict[str, dict[str, str]]:

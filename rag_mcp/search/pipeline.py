@@ -24,7 +24,7 @@ from rag_mcp.models import (
     SearchResponse,
     SourceClass,
 )
-from rag_mcp.sanitize import neutralise
+from rag_mcp.sanitize import neutralise, single_line
 from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, Thresholds, feature_values
@@ -336,14 +336,14 @@ class _Search:
         left = self.request.max_chars
         results = []
         for place, candidate in enumerate(shaped):
-            text, warnings = neutralise(_joined_text(candidate.joined))
-            cut = False
-            shown: str | None = text
-            if len(text) > left:
-                fits = place == 0 or left >= _MIN_TEXT
-                shown = cut_text(text, left) if fits else None
-                cut = fits
-            left -= len(shown or "")
+            text = _joined_text(candidate.joined)
+            cut = len(text) > left
+            if cut and place > 0 and left < _MIN_TEXT:
+                results.append(self._result(candidate, None, False, ()))
+                continue
+            # Cut first: what is removed from a text costs time, and a text only becomes shorter by it.
+            shown, warnings = neutralise(cut_text(text, left))
+            left -= len(shown)
             results.append(self._result(candidate, shown, cut, warnings))
         return results, sum(result.text is None for result in results)
 
@@ -368,9 +368,9 @@ class _Search:
         first, last = joined[0], joined[-1]
         cited = Citation(
             source=chunk.source,
-            title=neutralise(chunk.title)[0],
-            heading=neutralise(chunk.heading_path[-1])[0] if chunk.heading_path else "",
-            heading_path=tuple(neutralise(part)[0] for part in chunk.heading_path),
+            title=single_line(chunk.title),
+            heading=single_line(chunk.heading_path[-1]) if chunk.heading_path else "",
+            heading_path=tuple(single_line(part) for part in chunk.heading_path),
             chunk_index=first.index,
             line_start=first.line_start,
             line_end=last.line_end,

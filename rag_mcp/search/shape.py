@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rag_mcp.models import Chunk, Evidence, Level
 
-__all__ = ["Candidate", "cut_text", "lift_exact", "order_candidates", "shape"]
+__all__ = ["Candidate", "cut_at", "cut_text", "lift_exact", "order_candidates", "shape"]
 
 # Passages of one file that count in full; what each further one is worth of the one before.
 PER_FILE = 3
@@ -29,7 +29,7 @@ SAME_RELEVANCE = 0.05
 NEAR_DUPLICATE = 0.9
 _COMPARED = 40
 _WORD = re.compile(r"\w+")
-_FIGURE = re.compile(r"\w*\d\w*")
+_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class _Print:
     @lru_cache(maxsize=4_096)
     def of(cls, text: str) -> _Print:
         """Of ``text``; kept, because a passage that comes up once tends to come up again."""
-        folded = text.casefold()
-        figures = tuple(sorted(_FIGURE.findall(folded)))
-        return cls(" ".join(text.split()), frozenset(_WORD.findall(folded)), figures)
+        words = _WORD.findall(text.casefold())
+        figures = tuple(sorted(word for word in words if _DIGIT.search(word)))
+        return cls(" ".join(text.split()), frozenset(words), figures)
 
 
 def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
@@ -205,11 +205,15 @@ def _spread(ordered: Sequence[Candidate]) -> list[Candidate]:
 
 def cut_text(text: str, limit: int) -> str:
     """The beginning of ``text``, at most ``limit`` characters, ending at a line, a sentence or a word."""
+    return text if len(text) <= limit else text[: cut_at(text, limit)].rstrip()
+
+
+def cut_at(text: str, limit: int) -> int:
+    """How many characters ``cut_text`` takes, the line end or blank it cuts at included: there the text goes on."""
     if len(text) <= limit:
-        return text
-    head = text[:limit]
+        return len(text)
     for pattern in (r"\n", r"(?<=[.!?。！？])\s", r"\s"):
-        ends = [match.start() for match in re.finditer(pattern, head)]
-        if ends and ends[-1] >= limit // 2:
-            return head[: ends[-1]].rstrip()
-    return head
+        ends = [match.end() for match in re.finditer(pattern, text[:limit])]
+        if ends and ends[-1] > limit // 2:
+            return ends[-1]
+    return limit
