@@ -479,12 +479,31 @@ def rollback(
     db: _Db = None,
     corpus: _Corpus = None,
     collection: _Collection = None,
+    restore_deleted: Annotated[
+        bool, typer.Option("--restore-deleted", help="Show again what has been deleted from the corpus since.")
+    ] = False,
 ) -> None:
-    """Serve an older generation again. The next ingest starts from it."""
+    """Serve an older generation again. The next ingest starts from it.
+
+    What its owner has withdrawn since (access: none, a secret, a rule of the policy or an ignore file, another class)
+    stays withdrawn, and so does what was deleted, unless asked for.
+    """
     from rag_mcp.maintenance import roll_back
 
     config = _config(db_path=db, corpus_root=corpus, collection=collection)
-    typer.echo(f"generation {roll_back(config, number)} is live")
+    done = roll_back(config, number, restore_deleted=restore_deleted)
+    typer.echo(f"generation {done.number} is live")
+    if done.withheld:
+        typer.echo(f"Withdrawn since, so not shown as it was: {_some(done.withheld)}. An ingest decides anew.")
+    if done.gone:
+        typer.echo(f"Deleted since, so not shown: {_some(done.gone)}. --restore-deleted shows them.")
+
+
+def _some(names: Sequence[str], *, shown: int = 5) -> str:
+    from rag_mcp.sanitize import one_line
+
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(one_line, names[:shown])) + more
 
 
 @app.command()

@@ -19,6 +19,10 @@ MAX_GLOB_CHARS = 500
 SPAN: Sequence[str] = ()
 """The component ``**``, for ``path_regex``."""
 
+_SHOWS_NOTHING = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 _ANYTHING_BELOW = "(?:[^/]+/)*?"
 
 
@@ -28,10 +32,18 @@ def composed(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Return the form under which names differing in case or normalisation only are equal (Unicode D145)."""
-    if text.isascii():
-        return text.lower()
-    return composed(unicodedata.normalize("NFD", text).casefold())
+    """Return the form under which names are equal that a file system, a keyboard or an eye takes for the same.
+
+    Case and compatibility forms (Unicode D146, toNFKC_Casefold without its full table of ignorable characters),
+    characters that show nothing, blanks around a component and the dots at its end do not count.
+    """
+    if not text.isascii():
+        plain = _SHOWS_NOTHING.sub("", unicodedata.normalize("NFKC", text))
+        text = unicodedata.normalize("NFKC", plain.casefold())
+    lowered = text.lower()
+    if " " not in lowered and "./" not in lowered and not lowered.endswith("."):
+        return lowered
+    return "/".join(part.strip(" ").rstrip(". ") or part for part in lowered.split("/"))
 
 
 def glob_problem(glob: str) -> str | None:
@@ -55,7 +67,7 @@ def glob_problem(glob: str) -> str | None:
 
 
 class GlobSet:
-    """An ordered set of patterns compiled once; ``fold`` ignores case and normalisation (for denials).
+    """An ordered set of patterns compiled once; ``fold`` compares ``folded`` names (for what keeps people out).
 
     Raises ValueError for a pattern that ``glob_problem`` finds fault with.
     """
@@ -75,18 +87,20 @@ class GlobSet:
 
         Paths are relative and posix; a folder's own path is given with a closing slash.
         """
-        if self._exact is None:
-            return None
-        found = self._exact.fullmatch(composed(path))
-        return None if found is None or found.lastindex is None else found.lastindex - 1
+        exact = _first(self._exact, composed(path))
+        if self._folded is None or exact == 0:
+            return exact
+        loose = _first(self._folded, folded(path))
+        return loose if exact is None or (loose is not None and loose < exact) else exact
 
     def matches(self, path: str) -> bool:
         """Tell whether any pattern matches ``path``."""
-        if self._exact is None:
-            return False
-        if self._exact.fullmatch(composed(path)) is not None:
-            return True
-        return self._folded is not None and self._folded.fullmatch(folded(path)) is not None
+        return self.first(path) is not None
+
+
+def _first(regex: re.Pattern[str] | None, path: str) -> int | None:
+    found = regex.fullmatch(path) if regex is not None else None
+    return None if found is None or found.lastindex is None else found.lastindex - 1
 
 
 def _compile(globs: Sequence[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:

@@ -31,9 +31,10 @@ from rag_mcp.models import (
     Status,
 )
 from rag_mcp.policy import Policy, PolicyWatch
-from rag_mcp.search.access import ResolvedProfile, may_see, plan_access, profile_problem, resolve_profile
+from rag_mcp.search.access import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
 from rag_mcp.stores.absent import absence, corpus_note, live_generation
 from rag_mcp.stores.generations import GenerationStore, resolve_store
+from rag_mcp.stores.withdrawn import WithdrawalWatch
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class KnowledgeBase:
         self._calibrated = calibrated
         self._store: GenerationStore | None = None
         self._policy_watch = PolicyWatch(config.policy_path)
+        self._withdrawals = WithdrawalWatch()
         self._telemetry = Telemetry()
         self._swap = threading.Lock()
         self._open: OpenGeneration | None = None
@@ -151,20 +153,17 @@ class KnowledgeBase:
         return response
 
     def _search(self, request: SearchRequest) -> SearchResponse:
-        policy, profile = self._access()
-        access = plan_access(profile, request.source_class)
+        access = plan_access(self._access()[1], request.source_class)
         if access.skipped_by_acl:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
             return _no_context(request, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
-        return self._read(lambda opened: self._answer(request, opened, policy, profile))
+        return self._read(lambda opened, rights: self._answer(request, opened, rights))
 
-    def _answer(
-        self, request: SearchRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
-    ) -> SearchResponse:
+    def _answer(self, request: SearchRequest, opened: OpenGeneration, rights: Rights) -> SearchResponse:
         from rag_mcp.search.pipeline import answer
 
         def visible(source_class: SourceClass, source: str) -> bool:
-            return may_see(profile, policy, source_class, source, requested=request.source_class)
+            return rights.may_see(source_class, source, requested=request.source_class)
 
         if not opened.vectors_ready():
             self._load_in_background(opened)
@@ -172,7 +171,7 @@ class KnowledgeBase:
         planes = opened.planes(lambda: self._embedder_for(opened), wait_s=wait_s)
         response = answer(
             request,
-            plan_access(profile, request.source_class),
+            plan_access(rights.profile, request.source_class),
             planes,
             self._model(opened),
             visible=visible,
@@ -201,22 +200,29 @@ class KnowledgeBase:
         policy = self._policy_watch.current()
         return policy, resolve_profile(self._config.profile, policy)
 
+    def _rights(self, opened: OpenGeneration) -> Rights:
+        """What may be shown from ``opened``. Raises PolicyError, and StoreDamaged for a generation that is not the
+        newest when it can't be told what has been withdrawn from it."""
+        policy, profile = self._access()
+        withdrawn = self._withdrawals.since(self._generations, opened.number)
+        return Rights(profile, policy, {path: each.now for path, each in withdrawn.items()})
+
     @property
     def _generations(self) -> GenerationStore:
         if self._store is None or self._open is None:  # what lies there decides where the store is, until it is found
             self._store = GenerationStore(resolve_store(self._config.store_path, self._config.collection))
         return self._store
 
-    def _read(self, work: Callable[[OpenGeneration], _Answer]) -> _Answer:
+    def _read(self, work: Callable[[OpenGeneration, Rights], _Answer]) -> _Answer:
         """Run ``work`` on the live generation; when that proves damaged, once more on the best one there is."""
         with self._lease() as opened:
             try:
-                return work(opened)
+                return work(opened, self._rights(opened))
             except StoreDamaged as error:
                 _log.error("generation %s failed: %s", opened.number, error)
                 self._doubt(opened)
         with self._lease() as opened:
-            return work(opened)
+            return work(opened, self._rights(opened))
 
     def _doubt(self, opened: OpenGeneration) -> None:
         """Have the next look at the store examine ``opened`` again, but not for every question."""
@@ -350,30 +356,27 @@ class KnowledgeBase:
         from rag_mcp.search.documents import read_document
 
         with self._timed("get_document"):
-            policy, profile = self._access()
-            return self._read(lambda opened: read_document(request, opened, policy, profile))
+            return self._read(lambda opened, rights: read_document(request, opened, rights))
 
     def list_documents(self, request: ListRequest) -> DocumentPage:
         """One page of visible documents in path order."""
         from rag_mcp.search.documents import page_documents
 
         with self._timed("list_documents"):
-            policy, profile = self._access()
-            if request.source_class is not None and request.source_class not in profile.classes:
+            if request.source_class is not None and request.source_class not in self._access()[1].classes:
                 return DocumentPage((), None, None)
-            return self._read(lambda opened: page_documents(request, opened, policy, profile))
+            return self._read(lambda opened, rights: page_documents(request, opened, rights))
 
     def list_sources(self) -> SourceInventory:
         """Counts of what the profile may see."""
         from rag_mcp.search.documents import inventory
 
         with self._timed("list_knowledge_sources"):
-            policy, profile = self._access()
-            return self._read(lambda opened: inventory(opened, policy, profile))
+            return self._read(lambda opened, rights: inventory(opened, rights))
 
     def status(self) -> Status:
         """Freshness, integrity, inventory and telemetry, filtered by profile."""
-        from rag_mcp.search.status import build_status
+        from rag_mcp.search.status import build_status, other_policy
 
         with self._timed("rag_status"):
             policy, profile = self._access()
@@ -382,20 +385,18 @@ class KnowledgeBase:
                 with self._lease() as opened:
                     status = build_status(
                         opened,
-                        policy,
-                        profile,
+                        self._rights(opened),
                         root=self._generations.root,
                         embedder=self._config.embedder,
                         telemetry=telemetry,
                         fallback=self._fallback_reason,
                     )
-                note = corpus_note(self._config)
-                return replace(status, notes=(*status.notes, note)) if note else status
+                    found = (corpus_note(self._config), other_policy(opened.generation.info, policy))
+                return replace(status, notes=(*status.notes, *(note for note in found if note)))
             except StoreAbsent as error:
                 status = build_status(
                     None,
-                    policy,
-                    profile,
+                    Rights(profile, policy),
                     root=self._generations.root,
                     embedder=self._config.embedder,
                     telemetry=telemetry,
@@ -415,14 +416,18 @@ class KnowledgeBase:
 
 
 def doubtful_settings(config: Config) -> list[str]:
-    """Settings that name what does not exist, in words for whoever runs the process: each works as something less than
+    """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works as something less than
     was meant, which must not go unsaid. An unusable policy file is no doubt but an error, told by every answer."""
     from rag_mcp.embedders import check_embedder_name
     from rag_mcp.policy import load_policy
+    from rag_mcp.search.status import other_policy
 
     found: list[str | None] = []
     with contextlib.suppress(RagMcpError):
-        found.append(profile_problem(config.profile, load_policy(config.policy_path)))
+        policy = load_policy(config.policy_path)
+        found.append(profile_problem(config.profile, policy))
+        store = GenerationStore(resolve_store(config.store_path, config.collection))
+        found.append(other_policy(store.info(live_generation(store, config)), policy))
     try:
         check_embedder_name(config.embedder)
     except EmbedderError as error:

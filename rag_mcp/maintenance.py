@@ -22,8 +22,9 @@ from rag_mcp.stores.absent import live_generation
 from rag_mcp.stores.cache import check_cache
 from rag_mcp.stores.files import is_writable
 from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
+from rag_mcp.stores.withdrawn import Cause, read_withdrawals, write_withdrawals
 
-__all__ = ["Finding", "examine", "repair", "roll_back", "store_calibration"]
+__all__ = ["Finding", "RolledBack", "examine", "repair", "roll_back", "store_calibration"]
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
 _NAMES_SHOWN = 5
@@ -42,8 +43,21 @@ def _store(config: Config) -> GenerationStore:
     return GenerationStore(resolve_store(config.store_path, config.collection))
 
 
-def roll_back(config: Config, number: int | None) -> int:
-    """Make an older generation live; return its number. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked."""
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The generation that is live now, and the documents it holds that stay hidden: ``withheld`` until an ingest takes
+    them in again, ``gone`` (deleted since) until one does or ``restore_deleted`` is asked for."""
+
+    number: int
+    withheld: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def roll_back(config: Config, number: int | None, *, restore_deleted: bool = False) -> RolledBack:
+    """Make an older generation live. What its owner has withheld since is not shown again; what was deleted since is,
+    if ``restore_deleted``. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked.
+    """
+    from rag_mcp.stores.manifest import read_manifest
     from rag_mcp.stores.verify import changed_files
 
     store = _store(config)
@@ -57,8 +71,18 @@ def roll_back(config: Config, number: int | None) -> int:
         damaged = changed_files(store.path(target), store.info(target))
         if damaged:
             raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
+        record = read_withdrawals(store.root) or {}
+        if restore_deleted:
+            record = {path: each for path, each in record.items() if each.cause is not Cause.GONE}
+            write_withdrawals(store.root, record)
         store.point_to(target)
-    return target
+        held = read_manifest(store.path(target) / "manifest.json").files
+        hidden = {path: each.cause for path, each in sorted(record.items()) if each.since > target and path in held}
+    return RolledBack(
+        target,
+        tuple(path for path, cause in hidden.items() if cause is not Cause.GONE),
+        tuple(path for path, cause in hidden.items() if cause is Cause.GONE),
+    )
 
 
 def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]) -> None:
@@ -156,9 +180,14 @@ def _check_model(config: Config) -> Iterator[Finding]:
 def _check_policy(config: Config) -> Iterator[Finding]:
     from rag_mcp.policy import load_policy
     from rag_mcp.search.access import profile_in_words, profile_problem, resolve_profile
+    from rag_mcp.search.status import other_policy
 
     policy = load_policy(config.policy_path)
-    yield Finding("policy", True, str(config.policy_path) if config.policy_path else "built in")
+    name = str(config.policy_path) if config.policy_path else "built in"
+    store = _store(config)
+    live = store.current()
+    other = other_policy(store.info(live), policy) if live is not None else None
+    yield Finding("policy", other is None, f"{name}. {other}" if other else name)
     problem = profile_problem(config.profile, policy)
     words = profile_in_words(resolve_profile(config.profile, policy))
     yield Finding("profile", problem is None, f"{problem} {words}" if problem else words)

@@ -8,6 +8,9 @@ rfcs (at any depth) hold ``decisions``, and a folder named memory, memories, con
 name at the root, while a folder like ``docs/reference/config`` deeper in a documentation tree stays ``docs``. A file
 that only an ``include`` pattern brought in is ``code`` unless a rule says otherwise. Rules of a policy file come before
 the built-in ones, so that adding a rule never opens a folder; a last rule ``**`` replaces them all.
+
+Names are compared as written and as a file system or an eye may take them (``globs.folded``): ``Memory/`` is memory.
+Where the two readings give different classes, the stricter one is the file's, and both must be permitted.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ __all__ = [
     "WITHHELD_BY",
     "SecretAllowance",
     "built_in_policy",
+    "classes_of",
     "classify",
     "denied",
     "included",
@@ -85,6 +89,9 @@ class Placement:
     project: str | None
 
 
+_STRICTEST_FIRST = (SourceClass.CONFIG, SourceClass.MEMORY, SourceClass.CODE, SourceClass.DECISIONS, SourceClass.DOCS)
+_KEPT_CLASSES = 65_536  # paths whose classes a policy remembers: a search asks for the same ones again and again
+
 BUILT_IN_RULES: tuple[Rule, ...] = (
     *(Rule(f"/{name}/", SourceClass.MEMORY) for name in ("memory", "memories")),
     *(Rule(f"/{name}/", SourceClass.CONFIG) for name in ("config", "configs")),
@@ -128,6 +135,8 @@ class Policy:
 class _Matchers:
     class_rules: tuple[Rule, ...]
     class_globs: GlobSet
+    loose_class_globs: GlobSet
+    known_classes: dict[str, tuple[SourceClass, ...]]
     project_rules: tuple[Rule, ...]
     project_globs: GlobSet
     include: GlobSet
@@ -141,6 +150,8 @@ class _Matchers:
         return cls(
             class_rules=class_rules,
             class_globs=GlobSet([rule.glob for rule in class_rules]),
+            loose_class_globs=GlobSet([rule.glob for rule in class_rules], fold=True),
+            known_classes={},
             project_rules=project_rules,
             project_globs=GlobSet([rule.glob for rule in project_rules]),
             include=GlobSet(policy.include),
@@ -164,12 +175,28 @@ def classify(policy: Policy, path: str) -> Placement:
     names a project gives the project. Without one: docs for markdown, code for other included files, no project.
     """
     matchers = policy._matchers
-    found = matchers.class_globs.first(path)
-    source_class = None if found is None else matchers.class_rules[found].source_class
-    if source_class is None:
-        source_class = SourceClass.DOCS if is_markdown(path) else SourceClass.CODE
     found = matchers.project_globs.first(path)
-    return Placement(source_class, None if found is None else matchers.project_rules[found].project)
+    project = None if found is None else matchers.project_rules[found].project
+    return Placement(classes_of(policy, path)[0], project)
+
+
+def classes_of(policy: Policy, path: str) -> tuple[SourceClass, ...]:
+    """Return the class of ``path``, and behind it the other one that its name gives when read as written or loosely."""
+    known = policy._matchers.known_classes
+    found = known.get(path)
+    if found is None:
+        matchers = policy._matchers
+        read = {_class_by(matchers, globs, path) for globs in (matchers.class_globs, matchers.loose_class_globs)}
+        found = tuple(each for each in _STRICTEST_FIRST if each in read)
+        if len(known) < _KEPT_CLASSES:
+            known[path] = found
+    return found
+
+
+def _class_by(matchers: _Matchers, globs: GlobSet, path: str) -> SourceClass:
+    found = globs.first(path)
+    source_class = None if found is None else matchers.class_rules[found].source_class
+    return source_class or (SourceClass.DOCS if is_markdown(path) else SourceClass.CODE)
 
 
 def denied(policy: Policy, path: str) -> bool:

@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_mcp.errors import PolicyError
 from rag_mcp.models import SourceClass
@@ -16,6 +18,7 @@ from rag_mcp.policy import (
     Rule,
     SecretAllowance,
     built_in_policy,
+    classes_of,
     classify,
     denied,
     included,
@@ -61,7 +64,19 @@ def settle(path):
         ("docs/decisions/a.md", DECISIONS),
         ("x/rfcs/deep/a.md", DECISIONS),
         ("decisions-old/a.md", DOCS),
-        ("Memory/a.md", DOCS),
+        ("Memory/a.md", MEMORY),
+        ("MEMORY/x/a.md", MEMORY),
+        ("memory./a.md", MEMORY),
+        ("memory /a.md", MEMORY),
+        (" memory/a.md", MEMORY),
+        ("mem\u200bory/a.md", MEMORY),
+        ("\uff4d\uff45\uff4d\uff4f\uff52\uff59/a.md", MEMORY),
+        ("CONF\u0131G/a.md", CONFIG),
+        ("\u1d04onfig/a.md", DOCS),
+        ("con\ufb01g/a.md", CONFIG),
+        ("Config\u00a0/a.md", CONFIG),
+        ("docs/Memory/a.md", DOCS),
+        ("memory.old/a.md", DOCS),
         ("x.py", CODE),
         ("README.MD", DOCS),
     ],
@@ -98,10 +113,20 @@ def test_the_first_rule_with_a_class_and_the_first_with_a_project_win_separately
     assert classify(policy, "z.md").project is None
 
 
-def test_a_class_rule_sees_case_but_not_normalisation():
-    policy = Policy(rules=(Rule("caf\u00e9/**", CONFIG),))
-    assert classify(policy, "cafe\u0301/x.md").source_class is CONFIG
-    assert classify(policy, "CAF\u00c9/x.md").source_class is DOCS
+@pytest.mark.parametrize("path", ["caf\u00e9/x.md", "cafe\u0301/x.md", "CAF\u00c9/x.md", "Cafe\u0301./x.md"])
+def test_a_class_holds_in_any_case_and_normalisation(path):
+    assert classify(Policy(rules=(Rule("caf\u00e9/**", CONFIG),)), path).source_class is CONFIG
+
+
+@given(st.text("memoryMEMORY ./\u200b\uff4dx", max_size=12))
+def test_reading_a_name_loosely_never_makes_its_class_less_strict(folder):
+    policy = Policy(rules=(Rule("/open/", DOCS), Rule("x*/", CODE), Rule("**", MEMORY)))
+    for path in (f"{folder}/a.md", f"Open/{folder}/a.md", f"open/{folder}/a.md"):
+        classes = classes_of(policy, path)
+        assert classify(policy, path).source_class is classes[0]
+        assert len(classes) == 1 or classes[0] is not DOCS
+    assert classes_of(policy, "Open/a.md") == (MEMORY, DOCS)
+    assert classes_of(policy, "open/a.md") == (DOCS,)
 
 
 @pytest.mark.parametrize("path", ["Privé/a.md", "PRIVÉ/a.md", "prive\u0301/a.md", "privé", "x/privÉ/y/a.md"])

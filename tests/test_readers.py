@@ -205,10 +205,10 @@ def test_rolling_back_and_forth_is_followed_like_any_publication(library):
     base = library.base()
     for _ in range(3):
         assert library.sources("violet semaphore", base=base)[0] == "docs/new.md"
-        assert roll_back(library.config(), None) == 1
+        assert roll_back(library.config(), None).number == 1
         for mode in MODES:
             assert "docs/new.md" not in library.sources("violet semaphore", base=base, mode=mode)
-        assert roll_back(library.config(), 2) == 2
+        assert roll_back(library.config(), 2).number == 2
     roll_back(library.config(), 1)
     summary = library.ingest()
     assert (summary.generation, summary.chunks_embedded) == (3, 0)

@@ -32,7 +32,8 @@ _ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class BuildJob:
-    """``live`` is the generation to start from (None: from nothing); ``chunks`` has every added or updated record."""
+    """``live`` is the generation to start from (None: from nothing); ``chunks`` has every added or updated record;
+    ``before_publishing`` is told the number that the pointer is about to get."""
 
     store: GenerationStore
     live: Generation | None
@@ -44,6 +45,7 @@ class BuildJob:
     dimension: int
     created_at: str
     notes: Mapping[str, object]
+    before_publishing: Callable[[int], None]
     progress: Progress
     on_step: Callable[[Step], None]
 
@@ -87,6 +89,7 @@ def _build(job: BuildJob, staging: Path, number: int) -> None:
     job.on_step(Step.VERIFIED)
     job.store.seal(staging, _info(job, staging, number, slots))
     job.on_step(Step.SEALED)
+    job.before_publishing(number)
     job.store.publish(staging, number)
 
 

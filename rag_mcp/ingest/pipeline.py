@@ -37,6 +37,7 @@ from rag_mcp.stores.files import writing
 from rag_mcp.stores.generations import KEPT_GENERATIONS, Generation, GenerationStore, resolve_store
 from rag_mcp.stores.lastrun import write_last_run
 from rag_mcp.stores.manifest import METADATA_VERSION, FileEntry, Manifest, read_manifest
+from rag_mcp.stores.withdrawn import Withdrawal, read_withdrawals, settled, withdraw, write_withdrawals
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder, Vectors
@@ -174,18 +175,18 @@ class _Run:
             plan = self._plan(listing, old, live)
             content = self._read(plan, old)
             published, delta, manifest = None, Delta({}, {}, {}), old
-            if old is None or not self._idle(content, old):
+            if old is None or not self._idle(content, old) or self._other_policy(live):
                 manifest, records = self._next_manifest(content, old, live)
                 delta = diff_chunks(old.records() if old is not None else {}, manifest.records())
                 self.on_step(Step.PLANNED)
-                changed = old is None or not delta.empty or _entries_differ(old, manifest)
+                changed = old is None or not delta.empty or _entries_differ(old, manifest) or self._other_policy(live)
                 if changed and not self.options.dry_run:
                     published = self._publish(manifest, records, delta, old, live)
             assert manifest is not None
             self._remember(models_changed=known_before != dict(self.stats.models))
             summary = self._summary(listing, content, old, manifest, delta, published, live)
         if not self.options.dry_run:
-            self._collect()
+            self._collect(manifest)
         return replace(summary, elapsed_s=round(time.monotonic() - started, 3))
 
     # --- what was there ----------------------------------------------------------------------------------------------
@@ -486,7 +487,8 @@ class _Run:
                     cache=cache,
                     dimension=self.identity.dimension,
                     created_at=_now(),
-                    notes={"embedder_name": self.identity.name},
+                    notes={"embedder_name": self.identity.name, "policy": self.policy.ingest_digest},
+                    before_publishing=lambda number: self._withdraw(manifest, old, live, number),
                     progress=self.progress,
                     on_step=self.on_step,
                 )
@@ -495,6 +497,36 @@ class _Run:
             return number
         finally:
             cache.close()
+
+    def _other_policy(self, live: Generation | None) -> bool:
+        """Whether the live generation names another policy: readers compare theirs with what is written there."""
+        return live is not None and live.info.notes.get("policy") != self.policy.ingest_digest
+
+    def _withdraw(self, manifest: Manifest, old: Manifest | None, live: Generation | None, number: int) -> None:
+        """Record what kept generations must not show once ``number``, which holds ``manifest``, is live."""
+        numbers = self.store.numbers()
+        known = _known_withdrawals(self.store)
+        if known is not None and old is not None and live is not None and numbers[-1:] == [live.number]:
+            before = [old]  # what older ones hold besides was recorded when this one was published
+        else:
+            before = [found for each in numbers if (found := _manifest_of(self.store, each)) is not None]
+        record = withdraw(
+            known or {},
+            before,
+            manifest,
+            number,
+            oldest=min(numbers, default=number),
+            on_disk=lambda path: os.path.lexists(self.root / path),
+        )
+        write_withdrawals(self.store.root, record)
+
+    def _settle_withdrawals(self, manifest: Manifest) -> None:
+        """Let go of what the corpus holds again: a run that was killed may have recorded it without publishing."""
+        known = _known_withdrawals(self.store)
+        if known is None:
+            self._withdraw(manifest, None, None, self.store.next_number())
+        elif (left := settled(known, manifest)) != known:
+            write_withdrawals(self.store.root, left)
 
     def _embed(self, records: Records, delta: Delta, cache: EmbeddingCache) -> int:
         """Compute the vectors that are not cached yet, keeping each batch as it comes; return how many."""
@@ -514,12 +546,13 @@ class _Run:
             self.embedder.embed_documents([records.embedded[key] for key in keys], on_batch=keep)
         return len(missing)
 
-    def _collect(self) -> None:
+    def _collect(self, manifest: Manifest) -> None:
         """Tidy up. What was published stays so when this fails; the next run does it again."""
         try:
             with writing(self.store.root):
                 if not self.published and self.store.pointer_problem() is not None:
                     self._point_anew()
+                self._settle_withdrawals(manifest)
                 self.store.sweep()
                 self.store.collect_for_good(asked=self.options.clean, keep=KEPT_GENERATIONS)
             self.on_step(Step.COLLECTED)
@@ -622,6 +655,22 @@ def chunk_limits(identity: EmbedderIdentity) -> ChunkLimits:
     from rag_mcp.ingest.chunking import ChunkLimits
 
     return ChunkLimits(max_tokens=min(identity.max_tokens, 256) - 2)
+
+
+def _manifest_of(store: GenerationStore, number: int) -> Manifest | None:
+    """None for a generation whose manifest is damaged: it can't be served either."""
+    try:
+        return read_manifest(store.path(number) / "manifest.json")
+    except StoreDamaged:
+        return None
+
+
+def _known_withdrawals(store: GenerationStore) -> dict[str, Withdrawal] | None:
+    """None when there is no record that can be read: the kept generations then say what it must hold."""
+    try:
+        return read_withdrawals(store.root)
+    except StoreDamaged:
+        return None
 
 
 def _not_cached(cache: EmbeddingCache, keys: Sequence[str]) -> list[str]:

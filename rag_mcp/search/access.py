@@ -6,16 +6,16 @@ missing or malformed gives one and the same answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rag_mcp.models import SourceClass
-from rag_mcp.policy import RESTRICTED, Policy, denied
+from rag_mcp.policy import RESTRICTED, Policy, classes_of, denied
 
 __all__ = [
     "AccessPlan",
     "ResolvedProfile",
-    "may_open",
-    "may_see",
+    "Rights",
     "plan_access",
     "profile_in_words",
     "profile_problem",
@@ -73,25 +73,43 @@ def plan_access(profile: ResolvedProfile, requested: SourceClass | None) -> Acce
     return AccessPlan((), (requested,))
 
 
-def may_see(
-    profile: ResolvedProfile,
-    policy: Policy,
-    source_class: SourceClass,
-    source: str,
-    *,
-    requested: SourceClass | None,
-) -> bool:
-    """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What one answer may show: within the profile, by the policy in force, and not withdrawn since.
 
-    ``source_class`` is the indexed one: a class changes with the next ingest, a denial of the path at once.
+    The index knows the class a document had when it was ingested, the policy the one it has by its path now. Each of
+    them counts, so neither an ingest under another policy nor a server under another one opens anything. ``withdrawn``
+    holds what the generation that is read must not show any more: the class a document has now, None for none.
     """
-    return source_class in plan_access(profile, requested).classes and not denied(policy, source)
 
+    profile: ResolvedProfile
+    policy: Policy
+    withdrawn: Mapping[str, SourceClass | None] = field(default_factory=dict)
 
-def may_open(profile: ResolvedProfile, policy: Policy, source_class: SourceClass, source: str) -> bool:
-    """Tell whether a document asked for by its exact path may be shown.
+    def may_see(self, source_class: SourceClass, source: str, *, requested: SourceClass | None) -> bool:
+        """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
 
-    A full path is as explicit as a class name, so ``explicit_only`` classes open: the profile has the right, and
-    ``explicit_only`` only keeps them from coming up unasked. A prefix or a list is not explicit: use ``may_see``.
-    """
-    return may_see(profile, policy, source_class, source, requested=source_class)
+        ``source_class`` is the indexed one.
+        """
+        return source_class in plan_access(self.profile, requested).classes and self._permitted(source, requested)
+
+    def may_open(self, source_class: SourceClass, source: str) -> bool:
+        """Tell whether a document asked for by its exact path may be shown.
+
+        A full path is as explicit as a class name, so ``explicit_only`` classes open: the profile has the right, and
+        ``explicit_only`` only keeps them from coming up unasked. A prefix or a list is not explicit: use ``may_see``.
+        """
+        return source_class in self.profile.classes and self._permitted(source, None, explicit=True)
+
+    def _permitted(self, source: str, requested: SourceClass | None, *, explicit: bool = False) -> bool:
+        if denied(self.policy, source):
+            return False
+        now = classes_of(self.policy, source)
+        if source in self.withdrawn:
+            moved = self.withdrawn[source]
+            if moved is None:
+                return False
+            now = (*now, moved)
+        profile = self.profile
+        unasked = frozenset() if explicit else profile.explicit_only - {requested}
+        return all(each in profile.classes and each not in unasked for each in now)

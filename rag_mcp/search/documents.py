@@ -17,9 +17,8 @@ from rag_mcp.models import (
     SourceInventory,
 )
 from rag_mcp.paths import from_cursor, no_such_document, safe_source, same_names, to_cursor
-from rag_mcp.policy import Policy
 from rag_mcp.sanitize import neutralise, single_line
-from rag_mcp.search.access import ResolvedProfile, may_open, may_see
+from rag_mcp.search.access import Rights
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.stores.manifest import FileEntry
 
@@ -29,12 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["inventory", "page_documents", "read_document", "visible_counts"]
 
 
-def read_document(
-    request: DocumentRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
-) -> Document:
+def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Rights) -> Document:
     """Raises NotFound, in the same words for a missing, forbidden or malformed path, and InvalidArgument for a place
     the document does not have."""
-    source = _meant(safe_source(request.source), opened, policy, profile)
+    source = _meant(safe_source(request.source), opened, rights)
     if source is None:
         raise no_such_document(request.source)
     entry = opened.manifest.files[source]
@@ -61,13 +58,13 @@ def read_document(
     )
 
 
-def _meant(source: str, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile) -> str | None:
+def _meant(source: str, opened: OpenGeneration, rights: Rights) -> str | None:
     """The visible file of exactly this name, or else the only one that is canonically equal; a hidden file counts as
     none."""
     files = opened.manifest.files
 
     def shown(path: str) -> bool:
-        return may_open(profile, policy, files[path].source_class, path)
+        return rights.may_open(files[path].source_class, path)
 
     if source in files and shown(source):
         return source
@@ -75,13 +72,11 @@ def _meant(source: str, opened: OpenGeneration, policy: Policy, profile: Resolve
     return equal[0] if len(equal) == 1 else None
 
 
-def page_documents(
-    request: ListRequest, opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
-) -> DocumentPage:
+def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights) -> DocumentPage:
     """Documents in path order; ``next_cursor`` is None on the last page. Raises InvalidArgument for a foreign cursor."""
     after = _behind(request.cursor)
     found: list[DocumentEntry] = []
-    visible = list(_visible(opened, policy, profile, request.source_class))
+    visible = list(_visible(opened, rights, request.source_class))
     below = _below(request.prefix, (path for path, _ in visible))
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):
@@ -100,11 +95,9 @@ def _behind(cursor: str | None) -> str:
     return after
 
 
-def _visible(
-    opened: OpenGeneration, policy: Policy, profile: ResolvedProfile, requested: SourceClass | None
-) -> Iterator[tuple[str, FileEntry]]:
+def _visible(opened: OpenGeneration, rights: Rights, requested: SourceClass | None) -> Iterator[tuple[str, FileEntry]]:
     for path, entry in sorted(opened.manifest.files.items()):
-        if may_see(profile, policy, entry.source_class, path, requested=requested):
+        if rights.may_see(entry.source_class, path, requested=requested):
             yield path, entry
 
 
@@ -121,29 +114,27 @@ def _below(prefix: str | None, paths: Iterable[str]) -> Callable[[str], bool]:
     return lambda path: composed(path) == form or composed(path).startswith(f"{form}/")
 
 
-def visible_counts(
-    opened: OpenGeneration, policy: Policy, profile: ResolvedProfile
-) -> dict[SourceClass, dict[str, int]]:
+def visible_counts(opened: OpenGeneration, rights: Rights) -> dict[SourceClass, dict[str, int]]:
     """{class: {files, chunks}} of every class of the profile; a class that holds nothing counts 0."""
-    counts = {source_class: {"files": 0, "chunks": 0} for source_class in sorted(profile.classes)}
-    for source_class in profile.classes:
-        for _, entry in _visible(opened, policy, profile, source_class):
+    counts = {source_class: {"files": 0, "chunks": 0} for source_class in sorted(rights.profile.classes)}
+    for source_class in rights.profile.classes:
+        for _, entry in _visible(opened, rights, source_class):
             counts[source_class]["files"] += 1
             counts[source_class]["chunks"] += len(entry.rows)
     return counts
 
 
-def inventory(opened: OpenGeneration, policy: Policy, profile: ResolvedProfile) -> SourceInventory:
+def inventory(opened: OpenGeneration, rights: Rights) -> SourceInventory:
     """Counts per class."""
     projects: set[str] = set()
-    for source_class in profile.classes:
-        for _, entry in _visible(opened, policy, profile, source_class):
+    for source_class in rights.profile.classes:
+        for _, entry in _visible(opened, rights, source_class):
             if entry.project is not None:
                 projects.add(entry.project)
     return SourceInventory(
-        profile=profile.name,
-        classes=visible_counts(opened, policy, profile),
-        explicit_only=tuple(sorted(profile.explicit_only)),
+        profile=rights.profile.name,
+        classes=visible_counts(opened, rights),
+        explicit_only=tuple(sorted(rights.profile.explicit_only)),
         projects=tuple(sorted(projects)),
         generation=opened.number,
         indexed_at=opened.indexed_at,

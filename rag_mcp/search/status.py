@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.models import Skipped, Status
-from rag_mcp.policy import WITHHELD_BY, Policy, classify, denied
-from rag_mcp.search.access import ResolvedProfile
+from rag_mcp.policy import WITHHELD_BY, Policy, classes_of, denied
+from rag_mcp.search.access import Rights
 from rag_mcp.search.documents import visible_counts
 from rag_mcp.stores.lastrun import LastRun, read_last_run
 
 if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.stores.generations import GenerationInfo
 
-__all__ = ["build_status"]
+__all__ = ["build_status", "other_policy"]
 
 
 def build_status(
     opened: OpenGeneration | None,
-    policy: Policy,
-    profile: ResolvedProfile,
+    rights: Rights,
     *,
     root: Path,
     embedder: str,
@@ -30,11 +30,11 @@ def build_status(
 ) -> Status:
     """``opened`` None is an empty store."""
     last = read_last_run(root)
-    skipped = _visible_skips(last, policy, profile)
+    skipped = _visible_skips(last, rights)
     if opened is None:
         return Status(
             ok=False,
-            profile=profile.name,
+            profile=rights.profile.name,
             generation=None,
             indexed_at=None,
             embedder=embedder,
@@ -49,13 +49,13 @@ def build_status(
     reasons = [reason for reason in (fallback, failed) if reason]
     return Status(
         ok=not reasons,
-        profile=profile.name,
+        profile=rights.profile.name,
         generation=opened.number,
         indexed_at=opened.indexed_at,
         embedder=str(opened.generation.info.identity.get("embedder_name", embedder)),
         vector_ready=opened.vectors_ready() and failed is None,
         degraded_reason="; ".join(reasons) or None,
-        inventory={name.value: counts for name, counts in visible_counts(opened, policy, profile).items()},
+        inventory={name.value: counts for name, counts in visible_counts(opened, rights).items()},
         integrity={
             "vector_index": "failed" if failed else ("ready" if opened.vectors_ready() else "loading"),
             "keyword_index": "ready",
@@ -66,7 +66,18 @@ def build_status(
     )
 
 
-def _visible_skips(last: LastRun | None, policy: Policy, profile: ResolvedProfile) -> tuple[Skipped, ...]:
+def other_policy(info: GenerationInfo, policy: Policy) -> str | None:
+    """What to know when the policy in force is not the one of the ingest that made a generation; None when it is, or
+    when the generation is of a version that did not say. Profiles do not count: an index does not depend on them."""
+    if info.notes.get("policy", policy.ingest_digest) == policy.ingest_digest:
+        return None
+    return (
+        "The last ingest used another policy than this process: what either of them hides stays hidden. "
+        "Run rag-mcp ingest with this policy (RAG_MCP_POLICY or --policy), or give this process that one."
+    )
+
+
+def _visible_skips(last: LastRun | None, rights: Rights) -> tuple[Skipped, ...]:
     """Files left out by the last run, as far as their place belongs to a class the profile may see.
 
     A file that withholds itself is hidden from every profile, its existence too.
@@ -77,6 +88,9 @@ def _visible_skips(last: LastRun | None, policy: Policy, profile: ResolvedProfil
     def shown(source: str) -> bool:
         # What was left out may be a folder, or a link to one: then rules about what lies in it speak too.
         places = (source, f"{source}/_.md")
-        return all(classify(policy, p).source_class in profile.classes and not denied(policy, p) for p in places)
+        return all(
+            rights.profile.classes.issuperset(classes_of(rights.policy, place)) and not denied(rights.policy, place)
+            for place in places
+        )
 
     return tuple(item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))

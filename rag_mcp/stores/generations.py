@@ -51,7 +51,7 @@ DEFAULT_COLLECTION = "corpus"
 _COLLECTIONS = "collections"
 # What a store keeps in its folder. Other names there are somebody else's: neither judged nor closed to others.
 _OWN = re.compile(
-    r"\.?(?:CURRENT|writer\.(?:lock|pid)|embeddings\.sqlite.*|stat-cache\.json|last-run\.json|calibration\.json"
+    r"\.?(?:CURRENT|writer\.(?:lock|pid)|embeddings\.sqlite.*|stat-cache\.json|last-run\.json|withdrawn\.json|calibration\.json"
     r"|erase-pending|generations)(?:\.tmp)?"
 )
 

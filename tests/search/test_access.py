@@ -3,11 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_mcp.models import SourceClass
-from rag_mcp.policy import Policy, ProfileRule, built_in_policy
+from rag_mcp.policy import Policy, ProfileRule, Rule, built_in_policy
 from rag_mcp.search.access import (
     AccessPlan,
-    may_open,
-    may_see,
+    Rights,
     plan_access,
     resolve_profile,
 )
@@ -78,29 +77,52 @@ def test_the_plan_is_the_documented_table(name, requested, plan):
 
 @given(CLASSES, CLASSES, REQUESTS, st.sampled_from(SourceClass))
 def test_only_a_planned_class_is_ever_seen(classes, explicit, requested, source_class):
-    policy = Policy(profiles={"p": ProfileRule(classes, explicit)})
+    policy = Policy(rules=(Rule("**", source_class),), profiles={"p": ProfileRule(classes, explicit)})
     profile = resolve_profile("p", policy)
     plan = plan_access(profile, requested)
     assert set(plan.classes) <= classes
     assert requested is not None or not set(plan.classes) & explicit
     assert set(plan.skipped_by_acl) == ({requested} - classes if requested else set())
-    seen = may_see(profile, policy, source_class, "a.md", requested=requested)
+    seen = Rights(profile, policy).may_see(source_class, "a.md", requested=requested)
     assert seen == (source_class in plan.classes)
-    assert may_open(profile, policy, source_class, "a.md") == (source_class in classes)
+    assert Rights(profile, policy).may_open(source_class, "a.md") == (source_class in classes)
+
+
+@given(CLASSES, CLASSES, REQUESTS, st.sampled_from(SourceClass), st.sampled_from(SourceClass), st.booleans())
+def test_the_class_of_the_index_and_the_class_of_today_must_both_be_permitted(
+    classes, explicit, requested, indexed, today, moved
+):
+    rules = (Rule("**", indexed if moved else today),)
+    policy = Policy(rules=rules, profiles={"p": ProfileRule(classes, explicit)})
+    rights = Rights(resolve_profile("p", policy), policy, {"a.md": today} if moved else {})
+    assert rights.may_open(indexed, "a.md") == ({indexed, today} <= classes)
+    if rights.may_see(indexed, "a.md", requested=requested):
+        assert rights.may_open(indexed, "a.md")
+        assert requested in (None, indexed)
+        assert not ({indexed, today} - {requested}) & explicit
+
+
+def test_what_was_withdrawn_is_seen_by_nobody():
+    policy = built_in_policy()
+    for name in policy.profiles:
+        rights = Rights(resolve_profile(name, policy), policy, {"a.md": None})
+        assert rights.may_open(DOCS, "b.md")
+        assert not rights.may_open(DOCS, "a.md")
+        assert not rights.may_see(DOCS, "a.md", requested=DOCS)
 
 
 def test_a_denied_path_is_seen_by_nobody_in_any_spelling():
     policy = Policy(deny=("secret/",))
     profile = resolve_profile("auditor", policy)
     for path in ("secret/a.md", "Secret/a.md", "x/SECRET/a.md"):
-        assert not may_see(profile, policy, DOCS, path, requested=None)
-        assert not may_see(profile, policy, DOCS, path, requested=DOCS)
-        assert not may_open(profile, policy, DOCS, path)
+        assert not Rights(profile, policy).may_see(DOCS, path, requested=None)
+        assert not Rights(profile, policy).may_see(DOCS, path, requested=DOCS)
+        assert not Rights(profile, policy).may_open(DOCS, path)
 
 
 def test_an_exact_path_opens_an_explicit_class_and_a_listing_does_not():
     policy = built_in_policy()
     auditor = resolve_profile("auditor", policy)
-    assert may_open(auditor, policy, CONFIG, "config/q.md")
-    assert not may_see(auditor, policy, CONFIG, "config/q.md", requested=None)
-    assert not may_open(resolve_profile("engineer", policy), policy, CONFIG, "config/q.md")
+    assert Rights(auditor, policy).may_open(CONFIG, "config/q.md")
+    assert not Rights(auditor, policy).may_see(CONFIG, "config/q.md", requested=None)
+    assert not Rights(resolve_profile("engineer", policy), policy).may_open(CONFIG, "config/q.md")

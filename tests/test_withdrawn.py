@@ -1,0 +1,312 @@
+"""What was withdrawn stays withdrawn, by whatever way an older generation is served; and both policies count."""
+
+import json
+import shutil
+from dataclasses import asdict
+
+import pytest
+from support import Library, run_cli
+
+from rag_mcp.contract import parse_search
+from rag_mcp.errors import NotFound, StoreDamaged
+from rag_mcp.ingest.options import IngestOptions, Step
+from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.maintenance import examine, roll_back
+from rag_mcp.models import DocumentRequest, ListRequest, SourceClass
+from rag_mcp.stores.manifest import Manifest
+from rag_mcp.stores.withdrawn import Cause, Withdrawal, read_withdrawals, settled, withdraw
+
+WAGE = "# Wages\n\nThe bellringer is paid nine groats a week.\n"
+OPEN = {"bells.md": "# Bells\n\nThe bells are rung at noon.\n", "rope.md": "# Rope\n\nThe rope hangs in the tower.\n"}
+QUESTION = "bellringer nine groats"
+POLICY = 'version: 1\nrules:\n  - {path: "hr/**", class: memory}\n'
+
+
+@pytest.fixture
+def library(tmp_path):
+    with Library(tmp_path / "corpus", tmp_path / "store", profile="auditor") as made:
+        made.write({**OPEN, "pay.md": WAGE})
+        made.ingest()
+        yield made
+
+
+def head(library, text):
+    library.write({"pay.md": text + WAGE})
+
+
+def ignored(library):
+    library.write({".ragignore": "pay.md\n"})
+
+
+def deleted(library):
+    library.remove("pay.md")
+
+
+def moved(library):
+    library.write({"memory/pay.md": WAGE})
+    library.remove("pay.md")
+
+
+def renamed_and_closed(library):
+    (library.corpus / "pay.md").rename(library.corpus / "Pay.md")
+    library.write({"Pay.md": "---\naccess: none\n---\n" + WAGE})
+
+
+WITHDRAWALS = {
+    "access": (lambda library: head(library, "---\naccess: none\n---\n"), {}),
+    "secret": (lambda library: head(library, f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEpAIBAAKCAQEA7yV2' * 20}\n"), {}),
+    "ignore file": (ignored, {}),
+    "exclude": (lambda library: None, {"exclude": ("pay.md",)}),
+    "deleted": (deleted, {}),
+    "moved to a closed class": (moved, {}),
+    "renamed and closed": (renamed_and_closed, {}),
+}
+
+
+def damage_newest(library):
+    newest = max(library.generations.numbers())
+    shutil.rmtree(library.generations.path(newest))
+
+
+def tear_indexes(library):
+    newest = library.generations.path(max(library.generations.numbers()))
+    for file in [*newest.glob("keywords/**/*"), *newest.glob("chroma/**/*"), newest / "manifest.json"]:
+        if file.is_file():
+            file.write_bytes(b"torn")
+
+
+def restore_pointer(library):
+    (library.store_path / "CURRENT").write_text("1\n", encoding="ascii")
+
+
+WAYS_BACK = {
+    "newest gone": damage_newest,
+    "newest torn": tear_indexes,
+    "pointer restored": restore_pointer,
+    "rollback": lambda library: roll_back(library.config(), None),
+}
+
+
+def hidden(library, profile="restricted"):
+    base = library.base(profile=profile)
+    found = {result.citation.source for result in library.search(QUESTION, base=base, k=10).results}
+    listed = {entry.source for entry in base.list_documents(ListRequest()).documents}
+    assert "bells.md" in listed, "the rest is served"
+    with pytest.raises(NotFound):
+        base.get_document(DocumentRequest("pay.md"))
+    files = base.list_sources().classes[SourceClass.DOCS]["files"]
+    return "pay.md" not in found | listed and files == len([name for name in listed if "/" not in name])
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+@pytest.mark.parametrize("withdrawal", WITHDRAWALS)
+def test_what_was_withdrawn_is_not_shown_from_an_older_generation(library, withdrawal, way):
+    change, options = WITHDRAWALS[withdrawal]
+    change(library)
+    library.ingest(**options)
+    assert hidden(library)
+    WAYS_BACK[way](library)
+    base = library.base(profile="restricted")
+    base.search(parse_search({"query": "bells"}))
+    assert base.status().generation == 1
+    assert hidden(library)
+
+
+def test_a_reader_that_holds_the_old_generation_open_follows_the_record(library):
+    base = library.base(profile="restricted")
+    assert "pay.md" in {result.citation.source for result in library.search(QUESTION, base=base).results}
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    tear_indexes(library)
+    answer = library.search(QUESTION, base=base, k=10)
+    assert answer.degraded
+    assert {result.citation.source for result in answer.results} <= {"bells.md", "rope.md"}
+
+
+def test_a_rollback_names_what_stays_hidden_and_deleted_documents_come_back_on_request(library):
+    library.write({"gone.md": "# Gone\n\nThe weathercock was gilded.\n"})
+    library.ingest()
+    library.remove("gone.md")
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    done = run_cli("rollback", "--db", library.store_path, "--corpus", library.corpus)
+    assert done.returncode == 0
+    assert "Withdrawn since, so not shown as it was: pay.md." in done.stdout
+    assert "Deleted since, so not shown: gone.md. --restore-deleted shows them." in done.stdout
+    assert "gone.md" not in library.sources("weathercock gilded")
+    run_cli("rollback", "2", "--restore-deleted", "--db", library.store_path, "--corpus", library.corpus)
+    assert library.sources("weathercock gilded")[0] == "gone.md"
+    assert hidden(library)
+
+
+def test_a_renamed_document_is_not_withdrawn(library):
+    (library.corpus / "rope.md").rename(library.corpus / "cord.md")
+    library.ingest()
+    assert roll_back(library.config(), None).gone == ()
+    assert library.sources("rope hangs in the tower")[0] == "rope.md"
+
+
+def test_what_is_allowed_again_is_shown_again(library):
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    library.write({"pay.md": WAGE})
+    library.ingest()
+    assert library.sources(QUESTION)[0] == "pay.md"
+    roll_back(library.config(), 2)
+    library.ingest()
+    assert library.sources(QUESTION)[0] == "pay.md"
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_run_killed_before_its_pointer_moved_hides_nothing_for_good(library, monkeypatch):
+    head(library, "---\naccess: none\n---\n")
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rag_mcp.stores.generations.GenerationStore.point_to", die)
+        with pytest.raises(Killed):
+            run_ingest(library.config(), IngestOptions())
+    assert hidden(library), "its owner has asked for it"
+    library.write({"pay.md": WAGE})
+    assert not library.ingest().published
+    assert library.sources(QUESTION)[0] == "pay.md"
+
+
+def test_an_older_generation_is_not_served_when_the_record_can_not_be_read(library):
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    restore_pointer(library)
+    record = library.store_path / "withdrawn.json"
+    for harm in (lambda: record.write_text("[torn"), record.unlink):
+        harm()
+        with pytest.raises(StoreDamaged, match="Ingest again"):
+            library.search(QUESTION)
+        (library.store_path / "CURRENT").write_text("2\n", encoding="ascii")
+        assert hidden(library), "the newest generation needs no record"
+        restore_pointer(library)
+    (library.store_path / "CURRENT").write_text("2\n", encoding="ascii")
+    library.ingest()
+    restore_pointer(library)
+    assert hidden(library), "the record was written anew"
+
+
+def test_the_record_is_dropped_with_the_last_generation_it_speaks_of(library):
+    library.remove("pay.md")
+    library.ingest()
+    assert set(read_withdrawals(library.store_path)) == {"pay.md"}
+    for turn in range(3):
+        library.write({"rope.md": f"# Rope\n\nThe rope was spliced {turn} times.\n"})
+        library.ingest()
+    assert read_withdrawals(library.store_path) == {}
+
+
+def entry_of(library, path):
+    return library.manifest().files[path]
+
+
+def test_the_decision_by_manifests(library):
+    entry = entry_of(library, "pay.md")
+    closed = type(entry)(**{**asdict(entry), "source_class": SourceClass.MEMORY, "rows": entry.rows})
+
+    def manifest(**files):
+        return Manifest({}, {}, files)
+
+    def decide(before, after, known=None, *, present=False):
+        return withdraw(known or {}, [before], after, 5, oldest=2, on_disk=lambda _: present)
+
+    assert decide(manifest(a=entry), manifest(a=entry)) == {}
+    assert decide(manifest(a=entry), manifest()) == {"a": Withdrawal(5, Cause.GONE)}
+    assert decide(manifest(a=entry), manifest(), present=True) == {"a": Withdrawal(5, Cause.WITHHELD)}
+    assert decide(manifest(a=entry), manifest(b=entry)) == {}
+    assert decide(manifest(a=entry), manifest(b=entry), present=True) == {"a": Withdrawal(5, Cause.WITHHELD)}
+    assert decide(manifest(a=entry), manifest(b=closed)) == {"a": Withdrawal(5, Cause.GONE)}
+    assert decide(manifest(a=entry), manifest(a=closed)) == {"a": Withdrawal(5, Cause.MOVED, SourceClass.MEMORY)}
+    kept, old = {"z": Withdrawal(3, Cause.GONE)}, {"y": Withdrawal(2, Cause.GONE)}
+    assert decide(manifest(), manifest(), {**kept, **old}) == kept
+    assert settled({"a": Withdrawal(3, Cause.WITHHELD)}, manifest(a=entry)) == {}
+    assert settled({"a": Withdrawal(3, Cause.MOVED, SourceClass.MEMORY)}, manifest(a=closed)) != {}
+
+
+# --- two policies ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_policies(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    with Library(tmp_path / "corpus", tmp_path / "store") as made:
+        made.write({**OPEN, "hr/pay.md": WAGE})
+        yield made, policy
+
+
+def everything(base, library):
+    found = [asdict(library.search(QUESTION, base=base, k=10)), asdict(base.list_documents(ListRequest()))]
+    with pytest.raises(NotFound) as refused:
+        base.get_document(DocumentRequest("hr/pay.md"))
+    return json.dumps([*found, asdict(base.list_sources())], default=str), str(refused.value)
+
+
+@pytest.mark.parametrize("at_ingest", [True, False])
+def test_a_document_is_shown_only_where_the_policy_of_the_ingest_and_of_the_reader_permit_it(two_policies, at_ingest):
+    library, policy = two_policies
+    library.ingest(config={"policy_path": policy} if at_ingest else None)
+    reader = library.base(policy_path=None if at_ingest else policy)
+    text, _ = everything(reader, library)
+    assert "pay.md" not in text
+    assert "groats" not in text.replace(QUESTION, "")
+    auditor = library.base(policy_path=None if at_ingest else policy, profile="auditor")
+    assert library.search(QUESTION, base=auditor).results[0].citation.source == "hr/pay.md"
+
+
+def test_another_policy_than_the_last_ingests_is_said_with_what_to_run(two_policies):
+    library, policy = two_policies
+    library.ingest()
+    said = "The last ingest used another policy than this process"
+    other = library.base(policy_path=policy)
+    assert any(said in note for note in other.status().notes)
+    assert not any(said in note for note in library.base().status().notes)
+    [finding] = [each for each in examine(library.config(policy_path=policy)) if each.what == "policy"]
+    assert not finding.ok and said in finding.detail
+    env = {"RAG_MCP_POLICY": str(policy)}
+    assert said in run_cli("query", "bells", "--db", library.store_path, env=env).stderr
+    # An ingest with it is all that is needed, also when it changes the place of no document.
+    library.remove("hr/pay.md")
+    library.ingest()
+    done = library.ingest(config={"policy_path": policy})
+    assert done.published and done.chunks_embedded == 0
+    assert not any(said in note for note in other.status().notes)
+    assert not library.ingest(config={"policy_path": policy}).published
+
+
+def test_a_policy_edited_under_a_running_server_closes_at_once_and_opens_with_the_next_ingest(two_policies):
+    library, policy = two_policies
+    policy.write_text("version: 1\n", encoding="utf-8")
+    settings = {"policy_path": policy}
+    library.ingest(config=settings)
+    base = library.base(**settings)
+    assert library.search(QUESTION, base=base).results[0].citation.source == "hr/pay.md"
+    policy.write_text(POLICY, encoding="utf-8")
+    everything(base, library)
+    library.ingest(config=settings)
+    everything(base, library)
+    policy.write_text("version: 1\n# open again\n", encoding="utf-8")
+    everything(base, library)
+    library.ingest(config=settings)
+    assert library.search(QUESTION, base=base).results[0].citation.source == "hr/pay.md"
+
+
+def test_steps_of_a_run_do_not_show_what_it_withdraws_once_it_is_published(library):
+    head(library, "---\naccess: none\n---\n")
+    seen = []
+
+    def look(step):
+        if step in (Step.SEALED, Step.PUBLISHED):
+            seen.append((step, "pay.md" in library.sources(QUESTION)))
+
+    run_ingest(library.config(), IngestOptions(), on_step=look)
+    assert seen == [(Step.SEALED, True), (Step.PUBLISHED, False)]
