@@ -48,14 +48,28 @@ app = typer.Typer(
 # What the parser raises for words it can't use: its class is public only as the base of this one.
 _UsageError: Any = typer.BadParameter.__base__
 
-_Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).")]
-_Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).")]
+
+def _path(text: str | Path) -> Path:
+    """What a path on the command line stands for; quotes and schedulers keep a shell from looking."""
+    from rag_mcp.config import environment
+    from rag_mcp.errors import ConfigError
+    from rag_mcp.places import expanded
+
+    try:
+        return expanded("it", str(text), environment())
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+_PATH: Any = {"parser": _path}
+_Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)]
+_Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).", **_PATH)]
 _Embedder = Annotated[
     str | None, typer.Option("--embedder", help="minilm-int8, minilm, bge, onnx, ollama or hash (RAG_MCP_EMBEDDER).")
 ]
 _Collection = Annotated[str | None, typer.Option("--collection", help="Name of the collection (RAG_MCP_COLLECTION).")]
 _Profile = Annotated[str | None, typer.Option("--profile", help="Access profile (RAG_MCP_CLIENT_PROFILE).")]
-_Policy = Annotated[Path | None, typer.Option("--policy", help="Policy file (RAG_MCP_POLICY).")]
+_Policy = Annotated[Path | None, typer.Option("--policy", help="Policy file (RAG_MCP_POLICY).", **_PATH)]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -147,7 +161,7 @@ def _console(*, err: bool = False) -> Console:
 
 @app.command()
 def ingest(
-    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).")] = None,
+    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)] = None,
     db: _Db = None,
     embedder: _Embedder = None,
     collection: _Collection = None,
@@ -176,6 +190,9 @@ def ingest(
     handoff_mirror_basename: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="File name that is a handoff there; repeatable.")
     ] = None,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over a store made from another folder, as after a move.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
     as_json: _Json = False,
@@ -194,6 +211,7 @@ def ingest(
         strict=strict,
         snapshot_dedupe=not no_snapshot_dedupe,
         allow_shrink=allow_shrink,
+        adopt=adopt,
         dry_run=dry_run,
         handoff_dirs=tuple(handoff_mirror_dir or defaults.handoff_dirs),
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
@@ -536,7 +554,7 @@ def doctor(
 
 @app.command()
 def watch(
-    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).")] = None,
+    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)] = None,
     db: _Db = None,
     embedder: _Embedder = None,
     collection: _Collection = None,
@@ -575,7 +593,8 @@ def watch(
 
 @app.command()
 def gaps(
-    file: Annotated[Path | None, typer.Argument(help="The gap log (RAG_MCP_GAP_LOG).")] = None, as_json: _Json = False
+    file: Annotated[Path | None, typer.Argument(help="The gap log (RAG_MCP_GAP_LOG).", **_PATH)] = None,
+    as_json: _Json = False,
 ) -> None:
     """Group the questions that found nothing, most frequent first."""
     from rag_mcp.errors import ConfigError
@@ -600,7 +619,7 @@ def gaps(
 
 @app.command("eval")
 def evaluate(
-    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line.")],
+    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line.", **_PATH)],
     corpus: _Corpus = None,
     db: _Db = None,
     modes: Annotated[
@@ -609,10 +628,12 @@ def evaluate(
     embedder: _Embedder = None,
     policy: _Policy = None,
     profile: _Profile = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON here.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write the report as one HTML page here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON here.", **_PATH)] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write the report as one HTML page here.", **_PATH)
+    ] = None,
     compare_with: Annotated[
-        Path | None, typer.Option("--compare", help="JSON of an older run to compare with.")
+        Path | None, typer.Option("--compare", help="JSON of an older run to compare with.", **_PATH)
     ] = None,
 ) -> None:
     """Measure ranking, gate and latency on questions with known answers."""
@@ -654,7 +675,7 @@ def _measured(config: Config, questions: Path, modes: str, *, calibrated: bool =
 
 @app.command()
 def calibrate(
-    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line, answerable and not.")],
+    questions: Annotated[Path, typer.Argument(help="Questions, one JSON object a line, answerable and not.", **_PATH)],
     corpus: _Corpus = None,
     db: _Db = None,
     embedder: _Embedder = None,
@@ -703,7 +724,7 @@ def client_config(
     collection: _Collection = None,
     write: Annotated[bool, typer.Option("--write", help="Merge it into the host's file, after a backup.")] = False,
     file: Annotated[
-        Path | None, typer.Option("--file", help="The host's file, if it is not where it usually is.")
+        Path | None, typer.Option("--file", help="The host's file, if it is not where it usually is.", **_PATH)
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the entry (default: after the folder).")] = None,
     replace: Annotated[

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
+from rag_mcp.owner import default_store
+from rag_mcp.places import expanded
 
-__all__ = ["DEFAULT_DB_NAME", "ENVIRONMENT", "Config", "environment"]
-
-DEFAULT_DB_NAME = "rag_mcp.store"
+__all__ = ["ENVIRONMENT", "Config", "environment"]
 
 ENVIRONMENT: dict[str, str] = {
     "RAG_MCP_CORPUS_ROOT": "folder of documents; results are confined to it",
-    "RAG_MCP_DB_PATH": "folder of the store (default: rag_mcp.store beside the corpus root)",
+    "RAG_MCP_DB_PATH": "folder of the store (default: the corpus root's name plus .rag_mcp.store, beside it)",
     "RAG_MCP_COLLECTION": "name of the collection inside the store (default: corpus)",
     "RAG_MCP_EMBEDDER": "minilm-int8 (default), minilm, bge, onnx, ollama or hash (tests only)",
     "RAG_MCP_MODEL_DIR": "folder with model.onnx and tokenizer.json, for embedder onnx or bge",
@@ -32,6 +32,9 @@ ENVIRONMENT: dict[str, str] = {
     "RAG_MCP_LOG_LEVEL": "debug, info, warning or error (default: warning)",
     "RAG_MCP_LOG_FORMAT": "text or json (default: text)",
 }
+
+
+_PATHS = ("corpus_root", "db_path", "model_dir", "policy_path", "scratch_dir", "gap_log")
 
 
 def environment() -> Mapping[str, str]:
@@ -72,7 +75,7 @@ class Config:
 
         def path(name: str) -> Path | None:
             raw = text(name, "")
-            return Path(raw).expanduser() if raw else None
+            return expanded(f"RAG_MCP_{name}", raw, values) if raw else None
 
         settings: dict[str, object] = {
             "corpus_root": path("CORPUS_ROOT"),
@@ -93,18 +96,20 @@ class Config:
         }
         as_given = {"corpus_root": text("CORPUS_ROOT", ""), "db_path": text("DB_PATH", "")}
         settings["as_given"] = {key: str(flags.get(key) or raw) for key, raw in as_given.items()}
-        settings.update({key: value for key, value in flags.items() if value is not None})
+        given = {key: value for key, value in flags.items() if value is not None}
+        given.update({key: expanded(key, str(given[key]), values) for key in _PATHS if key in given})
+        settings.update(given)
         config = cls(**settings)  # type: ignore[arg-type]  # keys are this class's own fields, checked by its tests
         config._check()
         return config
 
     @property
     def store_path(self) -> Path:
-        """The store folder: as given, else beside the corpus root. Raises ConfigError when neither is known."""
+        """The store folder: as given, else the default one of the corpus. Raises ConfigError when neither is known."""
         if self.db_path is not None:
             return self.db_path
         if self.corpus_root is not None:
-            return self.corpus_root.resolve().parent / DEFAULT_DB_NAME
+            return default_store(self.corpus_root, self.collection)
         raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db. One is made by: rag-mcp ingest FOLDER --db PATH")
 
     def given(self, name: str) -> str:

@@ -16,6 +16,8 @@ from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreDamag
 from rag_mcp.globs import folded
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
+from rag_mcp.owner import made_from
+from rag_mcp.places import same_folder
 from rag_mcp.search.calibrated import write_calibration
 from rag_mcp.search.relevance import Calibration
 from rag_mcp.stores.absent import live_generation
@@ -198,8 +200,9 @@ def _check_corpus(config: Config) -> Iterator[Finding]:
     if root is None:
         yield Finding("corpus", True, "not named here; only ingest needs it (RAG_MCP_CORPUS_ROOT)")
     else:
-        yield Finding("corpus", root.is_dir(), f"{root}{'' if root.is_dir() else ' is not a folder'}")
-        if root.is_dir():
+        there = os.path.isdir(root)
+        yield Finding("corpus", there, f"{root}{'' if there else ' is not a folder'}")
+        if there:
             yield _names(root, config)
 
 
@@ -247,6 +250,12 @@ def _check_store(config: Config) -> Iterator[Finding]:
     detail = "the store's" if built == mine else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
     yield Finding("embedder", built == mine, f"{config.embedder}: {detail}")
     yield _permissions(store)
+    other = made_from(store.root)
+    foreign = config.corpus_root is not None and other is not None and not same_folder(other, config.corpus_root)
+    detail = f"made from {other}" if other is not None else "does not say from which folder it was made"
+    if foreign:
+        detail = f"{detail}, not from {config.corpus_root}; if the folder was moved, ingest it once with --adopt"
+    yield Finding("owner", not foreign, detail)
     stale = [entry.name for entry in store.folder.iterdir() if entry.name.startswith((".building-", ".trash-"))]
     detail = ", ".join(stale) + " (the next ingest removes them)" if stale else "none"
     yield Finding("leftovers", True, detail)
@@ -279,7 +288,7 @@ def _check_lock(config: Config) -> Iterator[Finding]:
 
 def _check_disk(config: Config) -> Iterator[Finding]:
     folder = _store(config).root
-    while not folder.exists() and folder != folder.parent:
+    while not os.path.exists(folder) and folder != folder.parent:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     used = _size(_store(config).root)

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -50,12 +51,12 @@ def parse(arguments):
     parser.add_argument("--ask", metavar="TEXT", help="the question (default: one that the documents answer)")
     parser.add_argument(INSIDE, dest="inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    options.db = (options.db or default_store(options.corpus)).expanduser().absolute()
+    options.db = Path(os.path.expanduser(options.db or default_store(options.corpus))).absolute()
     return options
 
 
 def folder(text: str) -> Path:
-    path = Path(text).expanduser().absolute()
+    path = Path(os.path.expandvars(os.path.expanduser(text))).absolute()
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"{path} is no folder")
     return path

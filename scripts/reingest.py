@@ -15,6 +15,7 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import subprocess
 import sys
 import time
@@ -50,9 +51,9 @@ def main(arguments) -> int:
 def parse(arguments):
     ours, _, more = partition(arguments)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path, help="folder of documents")
-    parser.add_argument("--db", type=Path, required=True, help="folder of the store")
-    parser.add_argument("--log", type=Path, help="log file (default: the store's path with .log added)")
+    parser.add_argument("corpus", type=place, help="folder of documents")
+    parser.add_argument("--db", type=place, required=True, help="folder of the store")
+    parser.add_argument("--log", type=place, help="log file (default: the store's path with .log added)")
     parser.add_argument("--log-bytes", type=int, default=1_000_000, metavar="N", help="size at which it is rotated")
     parser.add_argument("--log-keep", type=int, default=3, metavar="N", help="rotated files to keep")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run that takes longer")
@@ -61,6 +62,14 @@ def parse(arguments):
     options.log = options.log or options.db.with_name(options.db.name + ".log")
     options.more = more
     return options
+
+
+def place(text: str) -> Path:
+    """The path that it stands for: schedulers start programs without a shell."""
+    path = text if os.path.lexists(text) else os.path.expandvars(os.path.expanduser(text))
+    if not path or path.startswith("~") or (re.search(r"[$%]\w|[$][{]", path) and not os.path.lexists(path)):
+        raise argparse.ArgumentTypeError(f"{text!r} has a name that stands for nothing here; write the path out")
+    return Path(path)
 
 
 def partition(arguments):

@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A module may import from its own level and from those above it in this list.
 LEVELS = (
     ("errors", "models", "data"),
-    ("config", "globs", "gitignore", "paths", "places", "sanitize", "telemetry"),
+    ("config", "globs", "gitignore", "owner", "paths", "places", "sanitize", "telemetry"),
     ("policy", "policy_file", "logs", "contract"),
     ("stores", "embedders"),
     ("ingest", "search"),

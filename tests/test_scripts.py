@@ -311,6 +311,21 @@ def test_exit_codes_are_passed_on_but_for_a_held_lock(reingest, monkeypatch, tmp
     assert reingest.main([str(tmp_path), "--db", str(tmp_path / "db")]) == expected
 
 
+@pytest.mark.parametrize("name", ["~nobody-here/db", "$NOT_SET_HERE/db", "${NOT_SET_HERE}/db", ""])
+def test_a_scheduled_path_that_stands_for_nothing_is_a_usage_error(reingest, monkeypatch, tmp_path, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        reingest.main([str(tmp_path), "--db", name])
+    assert stop.value.code == 2 and os.listdir(tmp_path) == []
+
+
+def test_a_scheduled_path_may_begin_with_a_variable_or_the_home(reingest, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NOTES_HERE", str(tmp_path))
+    for name in ("~/db", "$NOTES_HERE/db"):
+        assert reingest.parse([name, "--db", name]).db == tmp_path / "db"
+
+
 def test_each_run_is_one_line_with_time_code_and_counts(reingest, monkeypatch, tmp_path):
     summary = {"files_seen": 5, "files_ingested": 1, "files_skipped": 0, "store_count": 9, "generation": 2}
     outcome(reingest, monkeypatch, 0, json.dumps(summary))

@@ -39,7 +39,8 @@ class Step(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """``full`` ignores the manifest and keeps the embedding cache; ``clean`` also drops all older generations;
-    ``re_embed`` ignores the cache; ``rehash`` reads every file instead of trusting its times."""
+    ``re_embed`` ignores the cache; ``rehash`` reads every file instead of trusting its times; ``adopt`` takes a store over
+    that was made from another folder."""
 
     exclude: tuple[str, ...] = ()
     full: bool = False
@@ -49,6 +50,7 @@ class IngestOptions:
     strict: bool = False
     snapshot_dedupe: bool = True
     allow_shrink: bool = False
+    adopt: bool = False
     dry_run: bool = False
     handoff_dirs: tuple[str, ...] = ("context",)
     handoff_basenames: tuple[str, ...] = ("handoff.md", "active.md", "resume.md")

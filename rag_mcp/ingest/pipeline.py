@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
 from rag_mcp.errors import CorpusError, EmbedderError, StoreDamaged, StoreEmpty, StoreError
+from rag_mcp.ingest.claim import Claim, check_same_files, claimed
 from rag_mcp.ingest.corpus import (
     CorpusFile,
     CorpusListing,
@@ -84,16 +85,21 @@ def run_ingest(
     with store.writer_lock():
         step = on_step or _no_step
         step(Step.LOCKED)
-        run = _Run(config, options, root, policy, store, progress or _silent, step)
+        claim = claimed(store, root, adopt=options.adopt)
+        run = _Run(config, options, root, policy, store, claim, progress or _silent, step)
         try:
             summary = run.execute()
         except StoreDamaged as error:
             # The live generation can't be built upon; corpus and cached vectors can. A second failure is final.
             anew = replace(options, full=True)
-            again = _Run(config, anew, root, policy, store, progress or _silent, step, damage=str(error))
+            again = _Run(config, anew, root, policy, store, claim, progress or _silent, step, damage=str(error))
             again.embedded_count = run.embedded_count
             summary = again.execute()
         if not options.dry_run:
+            try:
+                store.belong_to(claim.owner)
+            except OSError as error:  # the generation says it too
+                _log.warning("the store's folder of documents can't be noted: %s", error.strerror)
             write_last_run(store.root, _now(), summary.skipped, summary.notices)
         return summary
 
@@ -141,6 +147,7 @@ class _Run:
     root: Path
     policy: Policy
     store: GenerationStore
+    claim: Claim
     progress: Progress
     on_step: Callable[[Step], None]
     damage: str | None = None
@@ -171,6 +178,9 @@ class _Run:
                 store_path=self.store.root,
             )
             self.files = {file.path: file for file in listing.files}
+            if self.claim.unproven and live is not None:
+                read = partial(read_file, self.root, max_bytes=self.options.max_file_bytes)
+                check_same_files(self.store, live, self.root, self.files, read)
             self.on_step(Step.WALKED)
             plan = self._plan(listing, old, live)
             content = self._read(plan, old)
@@ -487,7 +497,7 @@ class _Run:
                     cache=cache,
                     dimension=self.identity.dimension,
                     created_at=_now(),
-                    notes={"embedder_name": self.identity.name, "policy": self.policy.ingest_digest},
+                    notes=self._notes(),
                     before_publishing=lambda number: self._withdraw(manifest, old, live, number),
                     progress=self.progress,
                     on_step=self.on_step,
@@ -527,6 +537,9 @@ class _Run:
             self._withdraw(manifest, None, None, self.store.next_number())
         elif (left := settled(known, manifest)) != known:
             write_withdrawals(self.store.root, left)
+
+    def _notes(self) -> dict[str, object]:
+        return {"embedder_name": self.identity.name, "policy": self.policy.ingest_digest, **self.claim.notes()}
 
     def _embed(self, records: Records, delta: Delta, cache: EmbeddingCache) -> int:
         """Compute the vectors that are not cached yet, keeping each batch as it comes; return how many."""

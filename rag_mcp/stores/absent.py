@@ -42,14 +42,14 @@ def absence(config: Config, cause: OSError | None = None) -> StoreAbsent:
     place = config.given("db_path") or f"the default store of {config.given('corpus_root')}"
     text = f"Nothing is indexed at {place}: {what}. {first} rag-mcp {_command(config)}"
     corpus = config.given("corpus_root")
-    if config.corpus_root is not None and not config.corpus_root.is_dir():
+    if config.corpus_root is not None and not os.path.isdir(config.corpus_root):
         text += f" (FOLDER: the configured one, {corpus}, is not there)"
     return StoreAbsent(text, root)
 
 
 def corpus_note(config: Config) -> str | None:
     """What to know of an index whose folder of documents is not there: it answers, but nothing keeps it up to date."""
-    if config.corpus_root is None or config.corpus_root.is_dir():
+    if config.corpus_root is None or os.path.isdir(config.corpus_root):
         return None
     return (
         f"The folder of documents {config.given('corpus_root')} is not there: answers are as of the last ingest. "
@@ -61,7 +61,7 @@ def _found(root: Path, config: Config) -> tuple[str, str]:
     """What lies at ``root`` in place of an index, and what to do before the command."""
     run = "Run:"
     other = "Set RAG_MCP_DB_PATH (--db) to a folder of its own, and run:"
-    if is_foreign_chroma(config.store_path) and not root.exists():
+    if is_foreign_chroma(config.store_path) and not os.path.exists(root):
         return "it is another program's Chroma database, and no store lies beside it yet", run
     try:
         names = frozenset(os.listdir(root))
@@ -93,7 +93,7 @@ def _unreadable(error: OSError) -> tuple[str, str]:
 
 def _command(config: Config) -> str:
     default = Config()
-    corpus = config.given("corpus_root") if config.corpus_root is not None and config.corpus_root.is_dir() else "FOLDER"
+    corpus = config.given("corpus_root") if config.corpus_root is not None and os.path.isdir(config.corpus_root) else "FOLDER"
     words = ["ingest", corpus]
     if config.db_path is not None:
         words += ["--db", config.given("db_path")]

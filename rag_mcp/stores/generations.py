@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
+from rag_mcp.owner import DEFAULT_COLLECTION, OWNER_FILE, Owner, collection_root, read_owner
 from rag_mcp.stores.files import (
     close_to_others,
     find_link,
@@ -47,11 +48,10 @@ __all__ = [
 
 FORMAT_VERSION = 1
 KEPT_GENERATIONS = 2
-DEFAULT_COLLECTION = "corpus"
 _COLLECTIONS = "collections"
 # What a store keeps in its folder. Other names there are somebody else's: neither judged nor closed to others.
 _OWN = re.compile(
-    r"\.?(?:CURRENT|writer\.(?:lock|pid)|embeddings\.sqlite.*|stat-cache\.json|last-run\.json|withdrawn\.json|calibration\.json"
+    r"\.?(?:CURRENT|corpus\.json|writer\.(?:lock|pid)|embeddings\.sqlite.*|(?:stat-cache|last-run|withdrawn|calibration)\.json"
     r"|erase-pending|generations)(?:\.tmp)?"
 )
 
@@ -65,12 +65,12 @@ def resolve_store(db_path: Path, collection: str = DEFAULT_COLLECTION) -> Path:
     root = db_path
     if is_foreign_chroma(db_path):
         root = db_path.with_name(f"{db_path.name}.rag_mcp")
-    return root if collection == DEFAULT_COLLECTION else root / _COLLECTIONS / collection
+    return collection_root(root, collection)
 
 
 def is_foreign_chroma(folder: Path) -> bool:
     """True for a folder with a bare Chroma database, such as a Chroma-only retrieval server makes."""
-    return (folder / "chroma.sqlite3").is_file() and not (folder / "generations").exists()
+    return os.path.isfile(folder / "chroma.sqlite3") and not os.path.exists(folder / "generations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,23 @@ class GenerationStore:
         for entry in self.folder.iterdir():
             if entry.name.startswith((".building-", ".trash-")):
                 remove_tree(entry)
+
+    def owner(self) -> Owner | None:
+        """Which folder the store was made from: as it says itself, else as its live generation does."""
+        found = read_owner(self.root)
+        if found is not None:
+            return found
+        with contextlib.suppress(StoreError):
+            live = self.current()
+            notes = self.info(live).notes if live is not None else {}
+            if notes.get("corpus_root"):
+                return Owner(Path(str(notes["corpus_root"])), str(notes["store_id"]))
+        return None
+
+    def belong_to(self, owner: Owner) -> None:
+        """Say from now on that the store is made from that folder; the caller holds the writer lock."""
+        if read_owner(self.root) != owner:
+            write_json(self.root / OWNER_FILE, {"root": str(owner.root), "store": owner.store_id})
 
     def next_number(self) -> int:
         return max([0, *self.numbers(), self.current() or 0]) + 1

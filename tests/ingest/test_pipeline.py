@@ -214,13 +214,6 @@ def test_excluding_prunes_and_including_brings_back(library):
     assert "Excluded words." in texts(library)
 
 
-def test_a_store_inside_the_corpus_does_not_index_itself(tmp_path):
-    with Library(tmp_path / "corpus", tmp_path / "corpus" / "store") as library:
-        library.write({"a.md": TREES})
-        library.ingest()
-        assert library.ingest().published is False
-
-
 def test_what_cannot_be_indexed_is_left_out_and_named_once(library):
     library.write({"ok.md": TREES, "nul.md": b"a\x00b", "latin.md": "caf\u00e9".encode("latin-1")})
     summary = library.ingest()
