@@ -93,7 +93,11 @@ def _unreadable(error: OSError) -> tuple[str, str]:
 
 def _command(config: Config) -> str:
     default = Config()
-    corpus = config.given("corpus_root") if config.corpus_root is not None and os.path.isdir(config.corpus_root) else "FOLDER"
+    corpus = (
+        config.given("corpus_root")
+        if config.corpus_root is not None and os.path.isdir(config.corpus_root)
+        else "FOLDER"
+    )
     words = ["ingest", corpus]
     if config.db_path is not None:
         words += ["--db", config.given("db_path")]
