@@ -16,7 +16,6 @@ __all__ = [
     "Thresholds",
     "TooFewQuestions",
     "fit_calibration",
-    "fit_isotonic",
     "fit_platt",
     "fit_thresholds",
     "questions_needed",
@@ -193,27 +192,6 @@ def fit_calibration(
     line = fit_platt(scored)
     moved = [replace(question, score=min(1.0, max(0.0, line.apply(question.score)))) for question in scored]
     return line.points, fit_thresholds(moved, answered_target=answered_target)
-
-
-def fit_isotonic(scored: Sequence[ScoredQuestion]) -> Recalibration:
-    """Fit the best non-decreasing map by pooling adjacent violators (Ayer et al. 1955): for a thousand and more.
-
-    With fewer it overfits (Niculescu-Mizil and Caruana 2005); use fit_platt. Raises as fit_platt does.
-    """
-    _check_fit(scored)
-    blocks: list[tuple[float, float, int]] = []
-    for question in sorted(scored, key=lambda one: one.score):
-        block = (question.score, float(question.relevant), 1)
-        while blocks and (blocks[-1][1] / blocks[-1][2] >= block[1] / block[2] or _same_score(blocks[-1], block)):
-            before = blocks.pop()
-            block = (before[0] + block[0], before[1] + block[1], before[2] + block[2])
-        blocks.append(block)
-    points: dict[float, float] = {scores / count: right / count for scores, right, count in blocks}
-    return Recalibration(tuple(sorted(points.items())), len(scored))
-
-
-def _same_score(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:
-    return one[0] / one[2] == other[0] / other[2]
 
 
 def _check_fit(scored: Sequence[ScoredQuestion]) -> None:

@@ -108,7 +108,7 @@ class CorpusFile:
 class CorpusListing:
     """What a walk found, all in path order. ``excluded`` counts entries left out by rule (a folder counts once).
 
-    ``unreadable`` names files and folders; ``holds_back`` tells whether a known path lies under one of them.
+    ``unreadable`` names files and folders.
     ``notices`` say what the owner should know of what was asked for; ``unmet`` are the ``exclude`` texts that met
     nothing. ``withheld`` are ignore files that can't be understood, whose folders were not read.
     """
@@ -120,14 +120,6 @@ class CorpusListing:
     notices: tuple[Notice, ...] = ()
     unmet: tuple[str, ...] = ()
     withheld: tuple[Skipped, ...] = ()
-
-    def holds_back(self, path: str) -> bool:
-        """Tell whether ``path`` may exist unseen: it, or a folder above it, could not be read."""
-        if not self.unreadable:
-            return False
-        parts = path.split("/")
-        unreadable = frozenset(self.unreadable)
-        return any("/".join(parts[:length]) in unreadable for length in range(1, len(parts) + 1))
 
 
 def walk_corpus(

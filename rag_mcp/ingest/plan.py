@@ -35,7 +35,6 @@ class FilePlan:
     still_rejected: tuple[str, ...]
     kept: Mapping[str, FileEntry]
     read: tuple[str, ...]
-    removed: tuple[str, ...]
 
 
 def plan_files(files: Iterable[Placed], unreadable: Iterable[str], old: Manifest | None, *, trust: bool) -> FilePlan:
@@ -61,8 +60,7 @@ def plan_files(files: Iterable[Placed], unreadable: Iterable[str], old: Manifest
     closed = tuple(unreadable)
     missing = [path for path in known if path not in seen]
     kept = {path: known[path] for path in missing if is_below(path, closed)}
-    removed = tuple(path for path in missing if path not in kept)
-    return FilePlan(unchanged, tuple(still_rejected), kept, tuple(read), removed)
+    return FilePlan(unchanged, tuple(still_rejected), kept, tuple(read))
 
 
 def same_place(entry: FileEntry, file: Placed) -> bool:

@@ -23,19 +23,16 @@ def _nothing_stored(_: SourceClass, __: set[str]) -> Mapping[str, Chunk]:
 
 @dataclass(slots=True)
 class Records:
-    """``entries`` by path; ``chunks`` by id, each to be stored; ``embedded`` text by text key; ``deduped`` passages
-    that only repeat the snapshot before."""
+    """``entries`` by path; ``chunks`` by id, each to be stored; ``embedded`` text by text key."""
 
     entries: dict[str, FileEntry] = field(default_factory=dict)
     chunks: dict[str, Chunk] = field(default_factory=dict)
     embedded: dict[str, str] = field(default_factory=dict)
-    deduped: int = 0
 
     def add(self, other: Records) -> None:
         self.entries.update(other.entries)
         self.chunks.update(other.chunks)
         self.embedded.update(other.embedded)
-        self.deduped += other.deduped
 
 
 def assemble(
@@ -123,7 +120,6 @@ class _Collapse:
                 records.chunks[id_] = chunk
                 records.embedded[text_key] = item.embedded
             rows.append((id_, text_key, item.passage.line_start, item.passage.line_end, digest))
-        records.deduped = sum(not row[4] for row in rows)
         records.entries[file.path] = _entry(file, self.key, day, rows)
         return records
 

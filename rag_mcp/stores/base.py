@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,10 +16,8 @@ __all__ = [
     "KeywordEvidence",
     "KeywordHit",
     "KeywordReader",
-    "KeywordWriter",
     "VectorHit",
     "VectorReader",
-    "VectorWriter",
 ]
 
 
@@ -78,18 +76,6 @@ class VectorReader(Protocol):
     def close(self) -> None: ...
 
 
-class VectorWriter(Protocol):
-    def upsert(self, source_class: SourceClass, ids: Sequence[str], vectors: Vectors) -> None: ...
-
-    def delete(self, source_class: SourceClass, ids: Collection[str]) -> None: ...
-
-    def ids(self, source_class: SourceClass) -> set[str]: ...
-
-    def close(self) -> None:
-        """Flush to disk; nothing may be lost once this returns."""
-        ...
-
-
 class KeywordReader(Protocol):
     def search(
         self, text: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = Filter()
@@ -116,17 +102,5 @@ class KeywordReader(Protocol):
     def fetch(self, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, Chunk]: ...
 
     def ids(self, source_class: SourceClass) -> set[str]: ...
-
-    def close(self) -> None: ...
-
-
-class KeywordWriter(Protocol):
-    def add(self, chunks: Iterable[Chunk]) -> None: ...
-
-    def delete(self, source_class: SourceClass, ids: Collection[str]) -> None: ...
-
-    def commit(self) -> None:
-        """Durable commit; merges awaited, garbage collected."""
-        ...
 
     def close(self) -> None: ...

@@ -11,7 +11,6 @@ from rag_mcp.errors import InvalidArgument
 from rag_mcp.evaluation.calibration import (
     ScoredQuestion,
     TooFewQuestions,
-    fit_isotonic,
     fit_platt,
     fit_thresholds,
     questions_needed,
@@ -93,11 +92,10 @@ def test_a_share_outside_zero_to_one_is_refused():
         fit_thresholds([], answered_target=1.0)
 
 
-@pytest.mark.parametrize("fit", [fit_platt, fit_isotonic])
 @settings(max_examples=40, deadline=None)
 @given(scored=SAMPLES, scores=st.lists(st.floats(0, 1), min_size=2, max_size=20))
-def test_recalibration_is_monotone_and_gives_probabilities(fit, scored, scores):
-    mapped = [fit(scored).apply(score) for score in sorted(scores)]
+def test_recalibration_is_monotone_and_gives_probabilities(scored, scores):
+    mapped = [fit_platt(scored).apply(score) for score in sorted(scores)]
     assert all(0 <= p <= 1 for p in mapped)
     assert all(low <= high + 1e-12 for low, high in zip(mapped, mapped[1:], strict=False))
 
@@ -108,13 +106,12 @@ def drawn(n: int, truth, seed: int) -> list[ScoredQuestion]:
     return [answerable(score, relevant=rng.random() < truth(score)) for score in scores] + [unanswerable(0.001)] * 10
 
 
-@pytest.mark.parametrize(("fit", "n"), [(fit_platt, 300), (fit_isotonic, 3000)])
-def test_overconfident_scores_become_probabilities_on_questions_not_fitted(fit, n):
+def test_overconfident_scores_become_probabilities_on_questions_not_fitted():
     def truth(score: float) -> float:
         z = 0.4 * math.log(max(score, 1e-6) / max(1 - score, 1e-6)) - 1
         return 1 / (1 + math.exp(-z))
 
-    fitted = fit(drawn(n, truth, seed=1))
+    fitted = fit_platt(drawn(300, truth, seed=1))
     fresh = drawn(3000, truth, seed=2)
     before = calibration_error([(one.score, one.relevant) for one in fresh])
     after = calibration_error([(fitted.apply(one.score), one.relevant) for one in fresh])
@@ -129,8 +126,3 @@ def test_calibrated_scores_stay_nearly_as_they_are():
 def test_scores_that_rank_backwards_give_the_base_rate():
     fitted = fit_platt([answerable(0.1)] * 30 + [unanswerable(0.9)] * 30)
     assert fitted.apply(0.1) == pytest.approx(fitted.apply(0.9)) == pytest.approx(0.5)
-
-
-def test_isotonic_pools_neighbours_that_are_out_of_order():
-    scored = [answerable(0.2)] * 10 + [unanswerable(0.4)] * 10 + [answerable(0.8)] * 10
-    assert fit_isotonic(scored).points == ((pytest.approx(0.3), 0.5), (pytest.approx(0.8), 1.0))
