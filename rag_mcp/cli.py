@@ -199,7 +199,6 @@ def ingest(
 ) -> None:
     """Bring the store in step with a folder. Cheap when nothing changed: run it as often as you like."""
     from rag_mcp.ingest.options import IngestOptions
-    from rag_mcp.ingest.pipeline import run_ingest
 
     defaults = IngestOptions()
     options = IngestOptions(
@@ -217,10 +216,16 @@ def ingest(
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
     )
     config = _config(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
+    _run_ingest(config, options, quiet=quiet, as_json=as_json)
+
+
+def _run_ingest(config: Config, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
+    from rag_mcp.ingest.pipeline import run_ingest
+
     with _interruptible(config), _progress(enabled=not (quiet or as_json)) as report:
         summary = run_ingest(config, options, progress=report)
     _print_summary(summary, options, quiet=quiet, as_json=as_json)
-    if strict and (summary.skipped or summary.unmet):
+    if options.strict and (summary.skipped or summary.unmet):
         raise typer.Exit(STRICT)
 
 
