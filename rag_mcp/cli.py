@@ -437,8 +437,9 @@ def _print_answer(response: SearchResponse) -> None:
         # Every line of a passage is prefixed, so that a passage can't look like another result.
         for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").splitlines():
             console.print(Text(f"   | {line}"))
-        for source in result.also_in:
-            console.print(Text(f"   same text in {one_line(source)}", style="dim"))
+        for place in result.also_in:
+            where = f"{place.source}:{place.line_start}-{place.line_end}  {' > '.join(place.heading_path)}".rstrip()
+            console.print(Text(f"   same text in {one_line(where)}", style="dim"))
         if result.explain:
             console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
         console.print()
@@ -654,6 +655,7 @@ def evaluate(
     if report is not None:
         _write_private(report, render(made, comparison=comparison))
     _say(mode_table(made))
+    _print_notes(made["notes"])
     if comparison is not None:
         _say(comparison_table(comparison))
 
@@ -662,6 +664,13 @@ def _write_private(path: Path, text: str) -> None:
     """Questions and names of files stand in it, so a new file is its owner's alone; a link is the caller's own."""
     with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
         stream.write(text)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    from rag_mcp.sanitize import one_line
+
+    for note in notes:
+        _say(f"Note: {one_line(note)}", err=True)
 
 
 def _measured(config: Config, questions: Path, modes: str, *, calibrated: bool = True) -> EvalReport:
@@ -705,12 +714,13 @@ def calibrate(
         collection=collection,
     )
     made = _measured(config, questions, "hybrid,fts,vector", calibrated=False)
+    _print_notes(made.notes)
     fitted = {}
     for mode in Mode:
         points, levels = fit_calibration(scored_questions(made, mode), answered_target=answered)
         fitted[mode] = Calibration(Thresholds(high=levels.high, medium=levels.medium), points)
         typer.echo(f"{mode.value}: medium from {levels.medium:.3f}, high from {levels.high:.3f}")
-    store_calibration(config, fitted, {"questions": len(made.questions), "answered": answered})
+    store_calibration(config, fitted, {"questions": len(made.questions) - len(made.unplaced), "answered": answered})
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------

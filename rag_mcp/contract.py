@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from rag_mcp.errors import InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreAbsent
 from rag_mcp.models import (
+    Citation,
     DocClass,
     Document,
     DocumentEntry,
@@ -472,7 +473,7 @@ def _result(result: Result) -> Json:
     payload: Json = {
         "text": text,
         "text_is_untrusted_context": True,
-        "citation": _citation(result),
+        "citation": _citation(result.citation),
         "source_class": result.source_class.value,
         "project": _text(result.project),
         "doc_class": result.doc_class.value,
@@ -486,7 +487,7 @@ def _result(result: Result) -> Json:
             "bm25_rank": result.scores.bm25_rank,
         },
         "truncated": result.truncated,
-        "also_in": [scrub(source) for source in result.also_in],
+        "also_in": [_citation(place) for place in result.also_in],
         "warnings": _merged(result.warnings, warnings),
     }
     if result.explain is not None:
@@ -494,8 +495,7 @@ def _result(result: Result) -> Json:
     return payload
 
 
-def _citation(result: Result) -> Json:
-    cited = result.citation
+def _citation(cited: Citation) -> Json:
     payload: Json = {
         "source": scrub(cited.source),
         "title": _text(cited.title),
@@ -791,7 +791,7 @@ _RESULT_FIELDS: dict[str, Json] = {
     "score": _or_null(_schema("number", "Calibrated probability, 0 to 1, that the passage answers.")),
     "scores": _SCORES_OUT,
     "truncated": _BOOLEAN,
-    "also_in": _STRINGS,
+    "also_in": _schema("array", "Other places of the same text, or of a part of it.", items=_CITATION_OUT),
     "warnings": _STRINGS,
 }
 _RESULT_OUT = _object(

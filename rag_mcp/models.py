@@ -248,7 +248,8 @@ class Result:
     """One answer passage. ``text`` is None when the budget was spent (the citation stands alone).
 
     ``score`` is the calibrated probability (0..1) that the passage answers. ``warnings`` names neutralised content
-    (for example ``bidi_override``). ``also_in`` lists visible sources that hold the same text.
+    (for example ``bidi_override``). ``also_in`` lists the other visible places of the same text, or of
+    a part of it.
     """
 
     text: str | None
@@ -260,7 +261,7 @@ class Result:
     score: float
     scores: Scores
     truncated: bool = False
-    also_in: tuple[str, ...] = ()
+    also_in: tuple[Citation, ...] = ()
     warnings: tuple[str, ...] = ()
     explain: Mapping[str, object] | None = None
 

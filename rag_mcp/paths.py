@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from rag_mcp.errors import NotFound
 from rag_mcp.globs import composed
@@ -113,7 +113,7 @@ def canonical_names(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def same_names(path: str, known: Mapping[str, object], other_forms: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def same_names(path: str, known: Container[str], other_forms: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the ``known`` paths that are canonically equal to ``path``; ``other_forms`` are their canonical_names."""
     form = composed(path)
     return ((form,) if form in known else ()) + other_forms.get(form, ())

@@ -101,6 +101,8 @@ def splice(document: str, text: str) -> str:
 
 def _one_set(folder: Path, options: argparse.Namespace, measure: Measure) -> dict[str, Any]:
     report = measure(folder, options).as_json()
+    for note in report["notes"]:
+        print(f"{folder.name}: {note}", file=sys.stderr)
     earlier = options.compare_dir / f"{folder.name}.json" if options.compare_dir else None
     comparison = compare(read_report(earlier), report) if earlier and earlier.exists() else None
     if comparison:

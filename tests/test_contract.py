@@ -345,7 +345,7 @@ def test_every_search_answer_is_strict_json_that_fits_its_schema(data):
         confidence=data.draw(st.sampled_from(Level)),
         project=data.draw(st.none() | TEXTS),
         scores=Scores(*[data.draw(NUMBERS) for _ in range(3)], *[data.draw(RANKS) for _ in range(2)]),
-        also_in=tuple(data.draw(st.lists(TEXTS, max_size=2))),
+        also_in=tuple(replace(CITATION, source=source) for source in data.draw(st.lists(TEXTS, max_size=2))),
         explain=data.draw(st.none() | st.dictionaries(TEXTS, ANY_JSON, max_size=3)),
     )
     answer = replace(

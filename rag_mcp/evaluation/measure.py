@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
 from rag_mcp.evaluation.corpus import ResultSpans, provenance_of
+from rag_mcp.evaluation.names import place_names, too_few
 from rag_mcp.evaluation.questions import read_questions
 from rag_mcp.evaluation.runner import EvalReport, evaluate
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.models import Mode
+from rag_mcp.models import ListRequest, Mode
 
 __all__ = ["measure_questions"]
 
@@ -30,7 +32,8 @@ def measure_questions(
     """Bring the store in step with the corpus and measure. ``date`` is ISO, for the record; ``calibrated`` False
     measures with the shipped probabilities.
 
-    Raises ConfigError without a corpus, QuestionsInvalid, and whatever ingest and search raise.
+    Raises ConfigError without a corpus, QuestionsInvalid, InvalidArgument when no file that the questions name is in the
+    index, and whatever ingest and search raise.
     """
     corpus = config.corpus_root
     if corpus is None:
@@ -41,9 +44,11 @@ def measure_questions(
         chunks = base.ingest().store_count
         # A search that meets a model still loading answers by keywords alone, which is not what is measured here.
         base.warm_up()
+        listed = base.list_documents(ListRequest(limit=sys.maxsize)).documents
+        placed = place_names(asked, {entry.source for entry in listed})
         made = provenance_of(corpus, questions, embedder=config.embedder, date=date)
-        return evaluate(
-            asked,
+        report = evaluate(
+            placed.questions,
             base.search,
             modes=modes,
             spans=ResultSpans(corpus),
@@ -51,5 +56,6 @@ def measure_questions(
             provenance=replace(made, corpus=name or made.corpus),
             progress=progress,
         )
+        return replace(report, notes=(*placed.notes, *too_few(asked)), unplaced=placed.unplaced)
     finally:
         base.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.paths import plain_path
 
 __all__ = ["Expected", "Question", "QuestionsInvalid", "parse_questions", "read_questions"]
 
@@ -160,7 +161,7 @@ def _expected(item: object) -> Expected:
         raise ValueError("'start' and 'end' belong together.")
     if start is not None and not (_offset(start) and _offset(end) and start < end):
         raise ValueError("'start' and 'end' must be character offsets with 0 <= start < end.")
-    return Expected(source=source.removeprefix("./"), start=start, end=end, quote=_text(item, "quote"))
+    return Expected(source=plain_path(source) or source, start=start, end=end, quote=_text(item, "quote"))
 
 
 def _offset(value: object) -> bool:

@@ -87,7 +87,7 @@ def _heading(report: Mapping[str, Any], title: str) -> str:
 
 
 def _warnings(report: Mapping[str, Any]) -> str:
-    notes = []
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in report.get("notes", ())]
     for mode, table in report["modes"].items():
         if table["degraded"]:
             notes.append(f"{mode}: {table['degraded']} answers were degraded (a search branch had failed).")

@@ -93,13 +93,16 @@ class ModeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalReport:
-    """One run; the first mode is the one whose gate and latency stand at the top level of the JSON."""
+    """One run; the first mode is the one whose gate and latency stand at the top level of the JSON. ``notes`` say what
+    to keep in mind; ``unplaced`` are the ids of answerable questions none of whose files is in the index."""
 
     questions: tuple[Question, ...]
     modes: Mapping[Mode, ModeReport]
     chunks: int | None
     k: int
     provenance: Provenance | None
+    notes: tuple[str, ...] = ()
+    unplaced: frozenset[str] = frozenset()
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON-ready values; a number that could not be computed is null."""
@@ -113,6 +116,7 @@ class EvalReport:
             "questions": len(self.questions),
             "answerable": sum(question.answerable for question in self.questions),
             "k": self.k,
+            "notes": list(self.notes),
             "provenance": asdict(self.provenance) if self.provenance else None,
             "rows": [self._row(index, question) for index, question in enumerate(self.questions)],
         }
@@ -165,7 +169,8 @@ def evaluate(
 
 
 def scored_questions(report: EvalReport, mode: Mode) -> tuple[ScoredQuestion, ...]:
-    """What calibration fits on: the score the gate decided by, and whether the first result's file answers."""
+    """What calibration fits on: the score the gate decided by, and whether the first result's file answers. An
+    ``unplaced`` question says nothing of either."""
     return tuple(
         ScoredQuestion(
             score=answer.outcome.best_score,
@@ -173,7 +178,7 @@ def scored_questions(report: EvalReport, mode: Mode) -> tuple[ScoredQuestion, ..
             answerable=answer.question.answerable,
         )
         for answer in report.modes[mode].answers
-        if answer.error is None
+        if answer.error is None and answer.question.id not in report.unplaced
     )
 
 
@@ -221,7 +226,7 @@ def _answer(question: Question, response: SearchResponse | InvalidQuery, latency
 
 def _files(results: Sequence[Result]) -> tuple[str, ...]:
     # A file collapsed as a duplicate takes the next rank, as it would in the list it was collapsed from.
-    return distinct(source for result in results for source in (result.citation.source, *result.also_in))
+    return distinct(place.source for result in results for place in (result.citation, *result.also_in))
 
 
 def _shown(result: Result, question: Question, passage: Span | None) -> Shown:

@@ -359,7 +359,7 @@ class _Search:
             score=candidate.probability,
             scores=Scores(candidate.rrf, raw.cosine, raw.bm25, raw.vector_rank, raw.bm25_rank),
             truncated=cut,
-            also_in=candidate.also_in,
+            also_in=tuple(self._citation((twin,), twin) for twin in candidate.also_in),
             warnings=warnings,
             explain=self._explain(candidate) if self.request.explain else None,
         )

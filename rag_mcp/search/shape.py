@@ -34,7 +34,8 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scored passage. ``joined`` are neighbours read as one with it, in file order, itself included."""
+    """A scored passage. ``joined`` are neighbours read as one with it, in file order, itself included; ``also_in`` are
+    the other places of its text."""
 
     chunk: Chunk
     evidence: Evidence
@@ -43,7 +44,7 @@ class Candidate:
     probability: float
     level: Level
     joined: tuple[Chunk, ...] = ()
-    also_in: tuple[str, ...] = ()
+    also_in: tuple[Chunk, ...] = ()
 
 
 def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
@@ -147,8 +148,8 @@ def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
             rivals.append(len(kept))
             kept.append(candidate)
             prints.append(mine)
-        elif candidate.chunk.source not in (kept[twin].chunk.source, *kept[twin].also_in):
-            kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk.source))
+        else:
+            kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk))
     return [*kept, *ordered[_COMPARED:]]
 
 
@@ -157,6 +158,8 @@ def _same(chunk: Chunk, mine: _Print, other_chunk: Chunk, other: _Print) -> bool
         return False  # states of one series differ in a word or two, and that word is the answer
     if mine.plain == other.plain:
         return True
+    if chunk.heading_path != other_chunk.heading_path:
+        return False  # nearly the same under another heading is said of something else
     shorter, longer = sorted((len(mine.words), len(other.words)))
     if longer <= 8 or shorter < NEAR_DUPLICATE * longer:
         return False
@@ -175,7 +178,8 @@ def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
             groups.append(replace(candidate, joined=(candidate.chunk,)))
         else:
             run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)
-            groups[host] = replace(groups[host], joined=tuple(run))
+            places = (*groups[host].also_in, *candidate.also_in)
+            groups[host] = replace(groups[host], joined=tuple(run), also_in=places)
     return groups
 
 

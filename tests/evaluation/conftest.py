@@ -44,7 +44,7 @@ def result() -> Build:
             confidence=level,
             score=score,
             scores=Scores(None, None, None, None, None),
-            also_in=also_in,
+            also_in=tuple(Citation(other, other, "Heading", ("Top", "Heading"), 0, 1, 1) for other in also_in),
             explain={"span": list(span)} if span else None,
         )
 

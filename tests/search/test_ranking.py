@@ -5,13 +5,16 @@ import json
 import math
 import subprocess
 import sys
+from functools import partial
 
 import pytest
-from support import Library
+from hypothesis import given
+from hypothesis import strategies as st
+from support import Library, growth
 
 from rag_mcp.models import Chunk, DocClass, Evidence, Level, Mode, SourceClass
 from rag_mcp.search.relevance import FEATURES, Calibration, Thresholds, load_model, recalibrated, size_bonus
-from rag_mcp.search.shape import Candidate, cut_text, lift_exact, order_candidates, shape
+from rag_mcp.search.shape import Candidate, _Print, cut_text, lift_exact, order_candidates, shape
 
 
 def chunk(source="a.md", index=0, text="words", **more):
@@ -78,7 +81,71 @@ def test_equal_states_come_newest_first_and_a_better_match_stays_before_a_newer_
 def test_copies_collapse_and_say_where_else_the_text_stands():
     text = "The same passage stands in two places, word for word, from its beginning to its very end."
     found = shape([candidate(0.9, source="a.md", text=text), candidate(0.8, source="b.md", text=text + "\n")])
-    assert [(one.chunk.source, one.also_in) for one in found] == [("a.md", ("b.md",))]
+    assert [(one.chunk.source, [twin.source for twin in one.also_in]) for one in found] == [("a.md", ["b.md"])]
+
+
+def test_equal_text_under_two_headings_of_one_file_is_two_places():
+    text = "Closed at dusk by the watchman, who hangs the key on the second nail."
+    found = shape(
+        [
+            candidate(0.9, index=5, text=text, heading_path=("Gates", "South", "Hours")),
+            candidate(0.8, index=2, text=text, heading_path=("Gates", "North", "Hours")),
+            candidate(0.7, index=8, text=text, heading_path=("Gates", "South", "Hours")),
+        ]
+    )
+    assert [[twin.index for twin in one.also_in] for one in found] == [[2, 8]]
+
+
+def test_nearly_equal_text_is_a_copy_under_the_same_heading_and_an_answer_of_its_own_under_another():
+    words = " ".join(f"word{letter}" for letter in "abcdefghijklmnopqrst")
+    for headings, count in (((("A", "Use"), ("A", "Use")), 1), ((("A", "Use"), ("A", "Abuse")), 2)):
+        near = [
+            candidate(0.9 - n / 10, source=f"{n}.md", text=f"{words} {end}", heading_path=path)
+            for n, (path, end) in enumerate(zip(headings, ("ending", "ends"), strict=True))
+        ]
+        found = shape(near)
+        assert len(found) == count
+        assert [twin.source for twin in found[0].also_in] == ["1.md"][count - 1 :]
+
+
+def test_neighbours_read_as_one_keep_the_other_places_of_each():
+    first, second = "The first half is told at length here.", "The second half is told at length there."
+    found = shape(
+        [
+            candidate(0.9, source="a.md", index=4, text=second),
+            candidate(0.8, source="a.md", index=3, text=first),
+            candidate(0.7, source="b.md", index=7, text=first),
+            candidate(0.6, source="c.md", index=1, text=second),
+        ]
+    )
+    assert [(one.chunk.source, sorted((t.source, t.index) for t in one.also_in)) for one in found] == [
+        ("a.md", [("b.md", 7), ("c.md", 1)])
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.sampled_from("xyz"), st.sampled_from(["P", "Q"])),
+        unique_by=lambda row: row[:2],
+        max_size=14,
+    )
+)
+def test_every_candidate_is_shown_joined_or_named(rows):
+    given_ = [
+        candidate(1 - n / 50, source=f"{name}.md", index=index, text=f"{letter} stands here", heading_path=(heading,))
+        for n, (name, index, letter, heading) in enumerate(rows)
+    ]
+    told = [part for one in shape(given_) for part in (*one.joined, *one.also_in)]
+    assert sorted((part.source, part.index) for part in told) == sorted(row_place(one) for one in given_)
+
+
+def row_place(one):
+    return one.chunk.source, one.chunk.index
+
+
+def test_the_words_of_a_passage_are_taken_in_time_that_grows_with_it():
+    uncached = partial(vars(_Print)["of"].__func__.__wrapped__, _Print)
+    assert growth(lambda size: "a" * size, uncached, 4_000) < 3
 
 
 def test_rows_that_differ_in_a_number_are_no_copies():

@@ -298,3 +298,48 @@ def test_from_char_without_from_chunk_reads_the_first_chunk():
     assert parse_document({"source": "a.md", "from_char": 4}) == DocumentRequest("a.md", from_char=4)
     with pytest.raises(InvalidArgument):
         parse_document({"source": "a.md", "from_char": 4, "chunk_index": 1})
+
+
+# --- equal texts -----------------------------------------------------------------------------------------------------
+
+HOURS = "Closed at dusk by the watchman, who hangs the key on the second nail of the board.\n"
+DOORS = f"""# Doors
+
+## North door
+
+It faces the lighthouse.
+
+### Hours
+
+{HOURS}
+## East door
+
+### Hours
+
+Never closed; the east door has no lock.
+
+## South door
+
+It faces the orchard.
+
+### Hours
+
+{HOURS}"""
+
+
+def test_equal_text_under_two_headings_is_cited_at_both_places(library):
+    library.write(
+        {"doors.md": DOORS, "sheds.md": f"# Sheds\n\n## Boat shed\n\nIt smells of tar.\n\n### Hours\n\n{HOURS}"}
+    )
+    library.ingest()
+    found = Caller(library, "restricted").search("which are closed at dusk by the watchman")["results"]
+    shown = [hit for hit in found if "watchman" in (hit["text"] or "")]
+    assert len(shown) == 1
+    places = [shown[0]["citation"], *shown[0]["also_in"]]
+    files = {"doors.md": DOORS, "sheds.md": (library.corpus / "sheds.md").read_text(encoding="utf-8")}
+    assert {tuple(place["heading_path"])[-2:] for place in places} == {
+        ("North door", "Hours"), ("South door", "Hours"), ("Boat shed", "Hours")
+    }  # fmt: skip
+    for place in places:
+        lines = files[place["source"]].split("\n")[place["line_start"] - 1 : place["line_end"]]
+        assert HOURS.strip() in lines
