@@ -422,6 +422,8 @@ def _print_answer(response: SearchResponse) -> None:
     console = _console()
     if response.degraded:
         console.print(Text(f"Degraded: {one_line(response.degraded_reason or '')}", style="yellow"))
+    if response.not_in_documents:
+        console.print(Text(f"In no document: {one_line(', '.join(response.not_in_documents))}", style="yellow"))
     if response.status != "OK":
         console.print(Text(f"{response.status} ({response.reason})", style="bold"))
         return

@@ -351,6 +351,7 @@ def search_payload(response: SearchResponse, *, show_paths: bool = False) -> Jso
         "generation": response.generation,
         "indexed_at": response.indexed_at,
         "without_text": response.without_text,
+        "not_in_documents": [_text(name) for name in response.not_in_documents],
         "results": [_result(result) for result in response.results],
     }
 
@@ -821,6 +822,9 @@ OUTPUT_SCHEMAS: dict[str, Json] = {
             "coverage": _object({"queried": _STRINGS, "skipped_by_acl": _STRINGS, "failed": _STRINGS}),
             **_FRESHNESS_OUT,
             "without_text": _schema("integer", "Results given without text because max_chars was spent."),
+            "not_in_documents": _schema(
+                "array", "Numbers and codes of the question that no document searched holds.", items=_STRING
+            ),
             "results": _list(_RESULT_OUT),
         },
         with_results=True,

@@ -276,7 +276,8 @@ class Coverage:
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
     """``status`` is OK or NO_RELEVANT_CONTEXT (then ``reason`` says why). ``without_text`` counts results whose text
-    did not fit into ``max_chars``.
+    did not fit into ``max_chars``. ``not_in_documents`` are numbers and codes the question turns on that stand in none
+    of the documents searched; then no result is above low.
     """
 
     status: str
@@ -290,6 +291,7 @@ class SearchResponse:
     generation: int | None = None
     indexed_at: str | None = None
     without_text: int = 0
+    not_in_documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

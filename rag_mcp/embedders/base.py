@@ -53,7 +53,8 @@ class Embedder(Protocol):
 
     def familiarity(self, text: str) -> float:
         """How well the model's vocabulary fits ``text``: 1.0 for its own language, towards 0.0 for text that falls
-        apart into unknown or single-letter pieces.
+        apart into unknown or single-letter pieces, and 0.0 where not one word is in a script it knows words of: then
+        the vector says nothing.
         """
         ...
 

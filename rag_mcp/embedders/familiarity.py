@@ -1,12 +1,15 @@
-"""How well a WordPiece vocabulary fits a text; the vector branch is believed less where it does not."""
+"""How well a vocabulary fits a text; the vector branch is believed less where it does not, and not at all where the
+model knows none of its words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["WordPieces", "familiarity", "words_of"]
+__all__ = ["WordPieces", "familiarity", "known_scripts", "words_of"]
 
 _WORD = re.compile(r"\w+")
 # Words of one or two letters ("de", "la", "is") stand whole in the vocabulary in many languages and tell nothing.
@@ -15,6 +18,8 @@ _SHORTEST = 3
 _PRIOR_WORDS = 2.0
 # A script without spaces makes a whole sentence one "word"; three pieces count as one broken word.
 _PIECES_A_WORD = 3.0
+# MiniLM holds 8 tokens of several Cyrillic letters and 26,000 Latin ones, multilingual-e5 some 100 of the rarest script.
+_LEAST_TOKENS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +31,38 @@ class WordPieces:
     unknown: int = 0
 
 
-def familiarity(words: Iterable[WordPieces]) -> float:
-    """Return the share (0..1) of words that stand whole in the vocabulary; 1.0 when there is nothing to judge.
+def known_scripts(vocabulary: Iterable[str]) -> frozenset[str]:
+    """The scripts (as ``script_of``) that a vocabulary holds words of, and not single letters only."""
+    counts: Counter[str] = Counter()
+    for token in vocabulary:
+        if not token.isascii():
+            letters = [char for char in token if char.isalpha()]
+            counts.update([script_of(letters[0])] if len(letters) > 1 else [])
+    return frozenset({_LATIN, *(script for script, count in counts.items() if count >= _LEAST_TOKENS)})
+
+
+def script_of(letter: str) -> str:
+    """The first word of a letter's Unicode name: LATIN, THAI, CJK."""
+    return _LATIN if letter.isascii() else unicodedata.name(letter, "").partition(" ")[0]
+
+
+_LATIN = "LATIN"
+
+
+def familiarity(words: Iterable[WordPieces], knows_script: Callable[[str], bool]) -> float:
+    """Return the share (0..1) of words that stand whole in the vocabulary; 1.0 when there is nothing to judge, 0.0 when
+    there are words and each is unknown or in a script the vocabulary has only letters of.
 
     Identifiers (digits, underscores, inner capitals) are left out: they fall apart in every language. The value never
     rises when a word falls into more pieces or a piece becomes unknown.
     """
     whole = _PRIOR_WORDS
     broken = 0.0
-    for word in words:
+    listed = list(words)
+    known = [_is_known(word, letter, knows_script) for word in listed if (letter := _first_letter(word.word))]
+    if known and not any(known):
+        return 0.0
+    for word in listed:
         if _tells_nothing(word.word):
             continue
         if word.pieces <= 1 and not word.unknown:
@@ -64,6 +92,14 @@ def words_of(
         WordPieces(text[start:end], count, missed)
         for (start, end), count, missed in zip(spans, pieces, unknown, strict=True)
     ]
+
+
+def _first_letter(word: str) -> str:
+    return next(filter(str.isalpha, word), "")
+
+
+def _is_known(word: WordPieces, letter: str, knows_script: Callable[[str], bool]) -> bool:
+    return word.unknown < max(1, word.pieces) and knows_script(script_of(letter))
 
 
 def _tells_nothing(word: str) -> bool:

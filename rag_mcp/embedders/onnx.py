@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from rag_mcp.embedders.familiarity import familiarity, words_of
+from rag_mcp.embedders.familiarity import familiarity, known_scripts, words_of
 from rag_mcp.embedders.int8 import multiply_in_int8
 from rag_mcp.embedders.onnx_spec import OnnxSpec, Pooling, output_in_use
 from rag_mcp.embedders.probe import LEAST_PROBE_COSINE, int8_probe
@@ -60,6 +60,7 @@ class OnnxEmbedder:
         self._loading = threading.Lock()
         self._closed = False
         self._session: Any = None
+        self._scripts: frozenset[str] | None = None
         self._output = ""
         self._input_types: dict[str, str] = {}
         if not lazy:
@@ -121,7 +122,13 @@ class OnnxEmbedder:
     def familiarity(self, text: str) -> float:
         clean = _encodable(text)
         encoding = self._tokenizer.encode(clean, add_special_tokens=False)
-        return familiarity(words_of(clean, encoding.offsets, encoding.tokens, _UNKNOWN_TOKENS))
+        words = words_of(clean, encoding.offsets, encoding.tokens, _UNKNOWN_TOKENS)
+        return familiarity(words, self._knows_script)
+
+    def _knows_script(self, script: str) -> bool:
+        if self._scripts is None:
+            self._scripts = known_scripts(self._tokenizer.get_vocab())
+        return script in self._scripts
 
     def close(self) -> None:
         self._closed = True

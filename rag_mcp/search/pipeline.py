@@ -28,8 +28,8 @@ from rag_mcp.sanitize import neutralise, single_line
 from rag_mcp.search.access import AccessPlan
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, Thresholds, feature_values
-from rag_mcp.search.shape import Candidate, cut_text, lift_exact, order_candidates, shape
-from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, VectorHit, VectorReader
+from rag_mcp.search.shape import Candidate, cut_text, lift_exact, lowered, order_candidates, shape
+from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, Subject, VectorHit, VectorReader
 from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -123,12 +123,15 @@ class _Search:
         self.narrow = self._narrow()
         self.vector: Vectors | None = None
         self.familiarity = 1.0
+        self.subject = Subject()
+        self.absent: tuple[str, ...] = ()
         self.both_failed = False
         self.passages = 0
 
     def candidates(self) -> list[Candidate]:
         """What the branches found, scored; empty, with ``both_failed`` set, when neither could answer."""
         keyword_ids = self._keyword_branch()
+        self.subject = self.planes.keywords.subject(self.request.query, self.classes)
         vector_hits = self._vector_branch()
         # Texts live in the keyword index: without it the vector index alone has nothing to show.
         self.both_failed = (vector_hits is None and keyword_ids is None) or (bool(self.failed) and not self.classes)
@@ -160,10 +163,12 @@ class _Search:
             generation=self.planes.number,
             indexed_at=self.planes.indexed_at,
             without_text=without_text,
+            not_in_documents=self.absent,
         )
 
     def _empty(self, reason: Reason, coverage: Coverage) -> SearchResponse:
-        return _nothing(self.request, self.planes, reason, coverage, self._degraded())
+        nothing = _nothing(self.request, self.planes, reason, coverage, self._degraded())
+        return replace(nothing, not_in_documents=self.absent)
 
     def _degraded(self) -> str | None:
         return "; ".join(dict.fromkeys(self.failures)) or None
@@ -225,14 +230,19 @@ class _Search:
         self.classes = tuple(healthy)
 
     def _vector_branch(self) -> list[VectorHit] | None:
-        """Hits best first; None when the branch failed or was not asked for."""
+        """Hits best first; None when the branch failed, was not asked for, or can say nothing."""
         if self.request.mode is Mode.FTS:
             return None
+        silent: list[VectorHit] | None = [] if self.request.mode is Mode.VECTOR else None
+        if not self.subject.content:
+            return silent
         if self.planes.vectors is None:
             self.failures.append(self.planes.vectors_failed or "the vector index is not available")
             return None
         try:
             embedder = self.planes.embedder()
+            if not embedder.familiarity(" ".join(self.subject.content)):
+                return silent
             self.familiarity = embedder.familiarity(self.request.query)
             self.vector = embedder.embed_query(self.request.query)
             hits = [hit for source_class in self.classes for hit in self._nearest(source_class)]
@@ -296,7 +306,26 @@ class _Search:
                 bm25_rank=ranks[0].get(i),
             )
             found.append(self._scored(chunk, raw, keyword, rrf[i], mode))
-        return lift_exact(found, self._thresholds(mode).medium)
+        medium = self._thresholds(mode).medium
+        self.absent = self._absent(found, evidence)
+        return lowered(found, medium) if self.absent else lift_exact(found, medium)
+
+    def _absent(self, found: Sequence[Candidate], evidence: Mapping[str, KeywordEvidence]) -> tuple[str, ...]:
+        """The numbers and codes the question turns on that stand in no passage the caller may see, as written.
+
+        A day counts as there when a series has a state of that day, though its text may bear an earlier date.
+        """
+        if self.failed:
+            return ()  # they may stand in the class that can't be read
+        met = {label for candidate in evidence.values() for label in candidate.matched}
+        met |= {day.replace("-", ".") for candidate in found for day in candidate.chunk.valid_on}
+        fixed = self.subject.fixed.items()
+        return tuple(written for label, written in fixed if label not in met and not self._holds(label))
+
+    def _holds(self, label: str) -> bool:
+        keywords = self.planes.keywords
+        ids = keywords.holding(self.request.query, label, self.classes, DEPTH, narrow=self.narrow)
+        return any(map(self._may_leave, keywords.fetch(self.classes, ids).values()))
 
     def _scored(
         self, chunk: Chunk, raw: Evidence, keyword: KeywordEvidence | None, rrf: float, mode: Mode

@@ -109,9 +109,11 @@ class RelevanceModel:
 
     def thresholds(self, mode: Mode, *, passages: int) -> Thresholds:
         """Thresholds for a search among ``passages``: medium starts lower in a small corpus, unless its owner has
-        calibrated it."""
+        calibrated it. A cosine alone gets no such help: in a handful of notes some neighbour is always near."""
         head = self.heads[mode]
-        return head.thresholds if head.points else head.thresholds.lowered(size_bonus(passages))
+        if head.points or mode is Mode.VECTOR:
+            return head.thresholds
+        return head.thresholds.lowered(size_bonus(passages))
 
     def explain(self, mode: Mode, features: Mapping[str, float]) -> dict[str, float]:
         """What each feature adds to the log odds."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rag_mcp.models import Chunk, Evidence, Level
 
-__all__ = ["Candidate", "cut_at", "cut_text", "lift_exact", "order_candidates", "shape"]
+__all__ = ["Candidate", "cut_at", "cut_text", "lift_exact", "lowered", "order_candidates", "shape"]
 
 # Passages of one file that count in full; what each further one is worth of the one before.
 PER_FILE = 3
@@ -59,6 +59,11 @@ def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate
         else candidate
         for candidate in candidates
     ]
+
+
+def lowered(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
+    """All of low confidence, in the same order: what the question turns on stands in none of the documents."""
+    return [replace(candidate, probability=candidate.probability * medium, level=Level.LOW) for candidate in candidates]
 
 
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:

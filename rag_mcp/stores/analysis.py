@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
+from typing import ClassVar
 
 __all__ = [
     "LANGUAGES",
@@ -28,7 +30,10 @@ __all__ = [
     "fold",
     "index_terms",
     "is_digest",
+    "is_grammar",
+    "is_particle",
     "is_stop_word",
+    "letters",
     "read_query",
     "segment",
     "spelling_neighbours",
@@ -53,10 +58,36 @@ _QUERY_CHARS = 8_000
 _LETTERS = {
     "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i", "ħ": "h",
     "ŧ": "t", "ŋ": "n", "ĸ": "k", "ſ": "s", "ə": "e", "ƒ": "f", "ȷ": "j", "й": "й",
+    # Arabic, Persian, Urdu: keyboards give yeh, kaf and heh other code points; teh marbuta is often typed as heh.
+    "\u0671": "\u0627", "\u0672": "\u0627", "\u0673": "\u0627", "\u0649": "\u064a", "\u06cc": "\u064a",
+    "\u06a9": "\u0643", "\u06aa": "\u0643", "\u06c1": "\u0647", "\u06be": "\u0647", "\u06d5": "\u0647",
+    "\u0629": "\u0647", "\u06c3": "\u0647",
+    # Hebrew: final forms, Yiddish digraphs.
+    "\u05da": "\u05db", "\u05dd": "\u05de", "\u05df": "\u05e0", "\u05e3": "\u05e4", "\u05e5": "\u05e6",
+    "\u05f0": "\u05d5\u05d5", "\u05f1": "\u05d5\u05d9", "\u05f2": "\u05d9\u05d9",
+    # Candrabindu is written as anusvara; letters that older keyboards spell with virama and a zero-width joiner.
+    "\u0901": "\u0902", "\u09ce": "\u09a4\u09cd", "\u0d7a": "\u0d23\u0d4d", "\u0d7b": "\u0d28\u0d4d",
+    "\u0d7c": "\u0d30\u0d4d", "\u0d7d": "\u0d32\u0d4d", "\u0d7e": "\u0d33\u0d4d", "\u0d7f": "\u0d15\u0d4d",
+    # Letters that only lengthen a line.
+    "\u0640": "", "\u07fa": "", "\u180a": "",
 }  # fmt: skip
-"""Letters without a canonical decomposition, and й, which is a letter of its own rather than an accented и."""
+"""Letters without a canonical decomposition that readers take for others, and й, which is no accented и."""
 
-_COMBINING = range(0x0300, 0x0370)
+_NEEDED_MARKS = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u1900-\u194f\u1a20-\u1aaf\u302a-\u309f\ua900-\ua92f\uaa60-\uaa7f]"
+)
+"""Scripts whose tone and vowel marks make other words though their combining classes are those of accents."""
+
+
+def _may_be_left_out(char: str) -> bool:
+    """Tell whether writers may leave a mark out: accents, points of Hebrew, Arabic and Syriac, nukta, enclosing marks.
+
+    The canonical combining class says so: 7 is nukta, 10 to 36 are points, 1 and 200 upward attach to any letter; vowel
+    signs and viramas have other classes.
+    """
+    place = unicodedata.combining(char)
+    optional = place in (1, 7) or 10 <= place <= 36 or place >= 200 or unicodedata.category(char) == "Me"
+    return optional and not _NEEDED_MARKS.match(char)
 
 
 class _FoldTable(dict[int, str]):
@@ -66,59 +97,129 @@ class _FoldTable(dict[int, str]):
         char = chr(code)
         folded = _LETTERS.get(char)
         if folded is None:
-            folded = char
-            if code in _COMBINING:
-                folded = ""
-            elif code >= 0x80:
-                decomposed = unicodedata.normalize("NFD", char)
-                if any(ord(part) in _COMBINING for part in decomposed):
-                    base = "".join(part for part in decomposed if ord(part) not in _COMBINING)
-                    folded = "".join(_LETTERS.get(part, part) for part in base)
+            parts = unicodedata.normalize("NFD", char)
+            kept = "".join(_LETTERS.get(part, part) for part in parts if not _may_be_left_out(part))
+            folded = char if kept == parts else kept
         self[code] = folded
         return folded
 
 
+class _SignTable(dict[int, str]):
+    """Digits of every script become ASCII digits, look-alike apostrophes and hyphens become one each."""
+
+    _SIGNS: ClassVar = {
+        **dict.fromkeys(
+            "\u00b4\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u055a\u05f3\u07f4\u07f5\u2018\u2019\u201b", "'"
+        ),
+        **dict.fromkeys("\u2032\ua78c", "'"),
+        **dict.fromkeys("\u058a\u05be\u2010\u2011", "-"),
+        "\u066b": ".",
+        "\u066c": ",",
+    }
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        digit = unicodedata.decimal(char, None)
+        self[code] = found = self._SIGNS.get(char, char) if digit is None else str(digit)
+        return found
+
+
 _FOLDS = _FoldTable()
+_SIGNS = _SignTable()
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_ARABIC = "\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc\u06fa-\u06ff\u0750-\u077f"
+_ARABIC_JOINT = re.compile(f"(?<=[{_ARABIC}])\u200c+(?=[{_ARABIC}])")
+"""A zero-width non-joiner inside a Persian word, which others type as a space or not at all: a compound."""
+
+_DOUBLED_VOWEL = re.compile("\u0e40\u0e40|\u0ec0\u0ec0")
+_RESPELT = (
+    (re.compile("([\u0e4d\u0ecd])([\u0e48-\u0e4b\u0ec8-\u0ecb])"), r"\2\1"),  # Thai, Lao: tone mark before nikhahit
+    (re.compile("\u17d2\u178a"), "\u17d2\u178f"),  # Khmer: subscripts da and ta look alike
+    (re.compile("\u0d4d{2,}"), "\u0d4d"),
+    (  # Devanagari: a nasal before a stop of its own place is written as anusvara
+        re.compile(
+            "\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
+            "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d])"
+        ),
+        "\u0902",
+    ),
+    (re.compile(r"(?:(?<=\w{3})|(?<=\u064a))\u0621+\b"), ""),  # Arabic: hamza at the end of a word
 )
 
 
 def _normal(text: str) -> str:
-    """Compatibility-composed text without invisible characters, letter case kept."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    """Compatibility-composed text without invisible characters, with ASCII digits and apostrophes, letter case kept."""
+    if text.isascii():
+        return text
+    visible = _INVISIBLE.sub("", _ARABIC_JOINT.sub("-", text))
+    plain = unicodedata.normalize("NFKC", visible).translate(_SIGNS)
+    return _DOUBLED_VOWEL.sub(lambda found: chr(ord(found.group()[0]) + 1), plain)
 
 
 def fold(text: str) -> str:
-    """Return the text without letter case, accents, ligatures, width variants and invisible characters."""
+    """Return the text without letter case, accents, points, ligatures, width variants and invisible characters."""
     if text.isascii():
         return text.lower()
-    cased = unicodedata.normalize("NFKC", _normal(text).casefold())
-    return unicodedata.normalize("NFC", cased.translate(_FOLDS))
+    lowered = _normal(text).lower().translate(_FOLDS)  # before casefold, which makes letters of iota subscripts
+    cased = unicodedata.normalize("NFKC", lowered.casefold()).translate(_FOLDS)
+    if not _EASTERN.search(cased):
+        return unicodedata.normalize("NFC", cased)
+    for pattern, spelling in _RESPELT:
+        cased = pattern.sub(spelling, cased)
+    return unicodedata.normalize("NFC", cased)
+
+
+_EASTERN = re.compile("[\u0600-\u17ff]")
 
 
 # --- segmentation ----------------------------------------------------------------------------------------------------
 
-_BIGRAM_SCRIPTS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
+_RUN_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3005\u3007\u3040-\u30ff"
+    "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\ua980-\ua9ff\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff"
+    "\U0001aff0-\U0001b16f\U00020000-\U0003347f"
 )
-"""Scripts written without spaces (or, Hangul, with particles glued on): two characters make a term."""
+"""Scripts written without spaces (or, Hangul, with particles glued on): two letters with their marks make a term."""
 
-_MARKS = "\u0300-\u036f\u0483-\u0487\u05b0-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963\u0966-\u0dff"
-"""Vowel signs and marks that belong to the word though ``\\w`` leaves them out."""
+_STACKERS = "\u1039\u17d2\u1a60"
+"""Signs that put the next letter below the one before: Myanmar, Khmer, Tai Tham."""
 
-_CHAR = rf"[\w{_MARKS}]"
+_LAST_MARK = 0x1E94A
+
+
+def _marks() -> str:
+    r"""All combining marks as ranges of a character class: they belong to the word though ``\w`` leaves most out.
+
+    Ranges run on over letters and unassigned places, so that there are few of them.
+    """
+    ranges: list[str] = []
+    first = last = 0
+    for code in range(0x300, _LAST_MARK + 1):
+        char = chr(code)
+        if unicodedata.category(char)[0] == "M":
+            first, last = first or code, code
+        elif first and not char.isalnum() and unicodedata.category(char) != "Cn":
+            ranges.append(f"{chr(first)}-{chr(last)}")
+            first = 0
+    return "".join([*ranges, f"{chr(first)}-{chr(last)}" if first else ""])
+
+
+_CHAR = rf"[\w{_marks()}]"
 _PIECE = re.compile(
     rf"(?:(?<![^\s`\"'(\[<{{=])(?:\.|--?)(?=[^\W\d_]))?"  # .NET, .env, --flag
     rf"{_CHAR}+"
     rf"(?:(?:::|:\\|->|[-./:\\@&+](?!-)|(?<=\d),(?=\d{{3}}(?!\d)))/{{0,2}}{_CHAR}+)*"
     r"(?:\+\+|\#(?!\w))?"
 )
-_APOSTROPHE = re.compile(r"(?<=\w)['’ʼ](?:s|re|ve|ll|d|m)\b|(?<=n)['’ʼ](?=t\b)", re.IGNORECASE)
-_BIGRAM_RUN = re.compile(f"[{_BIGRAM_SCRIPTS}]+")
-_LEVELS = (re.compile(r"[/\\:@&+>]+"), re.compile(r"[.]"), re.compile(r"[-_,]"))
-_SEPARATORS = re.compile(r"[-_./\\:@&+#>,]+")
+_APOSTROPHE = re.compile(r"(?<=\w)['’ʼ`](?:s|re|ve|ll|d|m)\b|(?<=n)['’ʼ`](?=t\b)", re.IGNORECASE)
+_RUN = re.compile(f"[{_RUN_SCRIPTS}]+")
+_DOT = r"(?<!\d)\.+|\.+(?!\d)"
+_LEVELS = (re.compile(r"[/\\:@&+>]+"), re.compile(_DOT), re.compile(r"[-_,]"))
+_SEPARATORS = re.compile(rf"[-_/\\:@&+#>]+|{_DOT}")
+_GROUPING = re.compile(r"(?<=\d),(?=\d)")
 _HUMPS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+[0-9]*|[^A-Za-z0-9]+")
 _HUMP_BORDER = re.compile(r"(\w)(?=\w)")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
@@ -126,6 +227,12 @@ _HEX = re.compile(rf"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{{{_MIN_HEX_CHARS},}}
 _COUNTED = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 _NAME_JOINT = re.compile(r"[_.\\@]|::|->|/.*/")
 _DIGIT_RUN = re.compile(r"\d{3,}")
+_VERSION_SIGN = re.compile(r"v(?:er|ersion)?(?=\d+\.)", re.IGNORECASE)
+_DOTTED_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+_ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_PATH = re.compile(r"[/\\:@&>]")
+_QUANTITY = re.compile(r"\d+(?:\.\d+)?(?:[^\W\d_]{1,4}|(?:-[^\W\d_]{2,})+)")
+_DOTTED_YEAR = re.compile(r"\d{1,2}\.\d{1,2}\.(\d{4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +253,32 @@ class Piece:
         plain = len(self.parts) == 1 and self.surface[0] != "." and self.surface[-1] not in "+#"
         return self.parts[0] if plain or not self.wholes else self.wholes[0]
 
+    @property
+    def number(self) -> bool:
+        return not any(map(str.isalpha, self.surface))
+
+    @property
+    def initials(self) -> bool:
+        return _INITIALS.fullmatch(self.surface) is not None and self.surface.isupper()
+
+    @property
+    def code(self) -> bool:
+        """Tell whether this is a number, version, date or code that means one of several like things: no path, and no
+        quantity with its unit."""
+        digits = any(map(str.isdigit, self.surface))
+        return self.identifier and digits and not (_PATH.search(self.surface) or _QUANTITY.fullmatch(self.surface))
+
 
 def segment(text: str) -> Iterator[Piece]:
     """Yield the pieces of a text in order; punctuation, emoji, control characters and lone surrogates separate."""
-    for raw in _PIECE.findall(_APOSTROPHE.sub("", _normal(text))):
-        yield from _common_pieces(raw) if len(raw) <= _MAX_CACHED_CHARS else _pieces(raw)
+    plain = _APOSTROPHE.sub("", _normal(text))
+    days = {day.end(): whole for day, whole in _worded_days(plain)}
+    for found in _PIECE.finditer(plain):
+        raw = found.group()
+        pieces = _common_pieces(raw) if len(raw) <= _MAX_CACHED_CHARS else _pieces(raw)
+        yield from pieces
+        if found.end() in days:
+            yield Piece(raw, (), (days[found.end()],))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -161,24 +289,45 @@ def _common_pieces(raw: str) -> tuple[Piece, ...]:
 
 def _pieces(raw: str) -> tuple[Piece, ...]:
     """Split at script borders, then make a piece of each side."""
-    if raw.isascii() or not _BIGRAM_RUN.search(raw):
+    if raw.isascii() or not _RUN.search(raw):
         piece = _piece(raw)
         return (piece,) if piece.parts else ()
     pieces: list[Piece] = []
     at = 0
-    for run in _BIGRAM_RUN.finditer(raw):
+    for run in _RUN.finditer(raw):
         pieces += _pieces(raw[at : run.start()])
-        pieces += [Piece(gram, (fold(gram),)) for gram in _bigrams(run.group())]
+        pieces += _run_pieces(run.group())
         at = run.end()
     pieces += _pieces(raw[at:])
     return tuple(pieces)
 
 
-def _bigrams(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(max(1, len(run) - 1))]
+def _run_pieces(run: str) -> Iterator[Piece]:
+    """Overlapping pairs of letters, each with the single letters that a word of one letter is found by."""
+    letters = [letter for letter in _letters(run) if _folded(letter)]
+    if len(letters) == 1:
+        yield Piece(run, (_folded(run),))
+    for at, (first, second) in enumerate(pairwise(letters), start=2):
+        singles = (first, second) if at == len(letters) else (first,)
+        yield Piece(first + second, (_folded(first + second),), tuple(map(_folded, singles)))
+
+
+_folded = lru_cache(maxsize=1 << 16)(fold)
+
+
+def _letters(run: str) -> list[str]:
+    """The letters of a run, each with its marks and with what is stacked below it."""
+    letters: list[list[str]] = []
+    for char in run:
+        if letters and (unicodedata.category(char)[0] == "M" or letters[-1][-1] in _STACKERS):
+            letters[-1].append(char)
+        else:
+            letters.append([char])
+    return ["".join(letter) for letter in letters]
 
 
 def _piece(raw: str) -> Piece:
+    raw = _GROUPING.sub("", raw)
     segments = [segment for segment in _SEPARATORS.split(raw) if segment.strip("_")]
     if _INITIALS.fullmatch(raw):
         return Piece(raw, (fold(raw.replace(".", "")),))
@@ -193,8 +342,49 @@ def _piece(raw: str) -> Piece:
     )
 
 
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan januar janvier enero janeiro gennaio januari",
+            "february feb februar février fevrier febrero fevereiro febbraio februari",
+            "march mar märz marz mars marzo março marco maart",
+            "april apr avril abril aprile",
+            "may mai mayo maio maggio mei",
+            "june jun juni juin junio junho giugno",
+            "july jul juli juillet julio julho luglio",
+            "august aug août aout agosto augustus",
+            "september sep sept septembre septiembre setembro settembre",
+            "october oct oktober okt octobre octubre outubro ottobre",
+            "november nov novembre noviembre novembro",
+            "december dec dezember dez décembre decembre diciembre dezembro dicembre",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+_WORDED_DAY = re.compile(
+    r"(?<![\w.])(?:(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?\s+(?:(?:of|de)\s+)?(?P<month>[^\W\d_]{3,10})\.?"
+    r"|(?P<first>[^\W\d_]{3,10})\.?\s+(?P<second>\d{1,2})(?:st|nd|rd|th)?),?\s+(?:del?\s+)?(?P<year>\d{4})(?!\w)"
+)
+
+
+def _worded_days(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Days written in words, "5 March 2026" or "March 5, 2026", with the term their ISO spelling has too."""
+    for found in _WORDED_DAY.finditer(text):
+        month = _MONTHS.get((found["month"] or found["first"]).lower())
+        day = int(found["day"] or found["second"])
+        if month and 1 <= day <= 31:
+            yield found, f"{found['year']}.{month:02}.{day:02}"
+
+
 def _humps(segment: str) -> list[str]:
-    """Folded words of one separator-free segment: ``HTTPServerV2Handler`` -> http, server, v2, handler."""
+    """Folded words of one separator-free segment: ``HTTPServerV2Handler`` -> http, server, v2, handler.
+
+    A number with dots is one word: its digits alone name nothing.
+    """
+    if "." in segment:
+        return [fold(_VERSION_SIGN.sub("", segment))]
     folded = fold(segment)
     if segment == segment.lower() or _HEX.fullmatch(folded):
         return [folded] if folded else []
@@ -219,9 +409,16 @@ def _wholes(raw: str, segments: list[str], parts: list[str]) -> list[str]:
             for stretch in stretches:
                 found.setdefault(_whole(stretch))
     for segment in segments:
-        if not segment.isdigit() and not _HEX.fullmatch(fold(segment)):
-            found.update(dict.fromkeys(_DIGIT_RUN.findall(segment)))
+        found.update(dict.fromkeys(_numbers_in(segment)))
+    found.update(dict.fromkeys(".".join(day) for day in _ISO_DATE.findall(raw)))
     return [whole for whole in found if whole and whole not in parts][:_MAX_WHOLES]
+
+
+def _numbers_in(segment: str) -> list[str]:
+    """Numbers inside a longer word that are asked for by themselves: 7731 of ``err7731b``, 3.11 of ``python3.11``."""
+    if "." in segment:
+        return [*_DOTTED_NUMBER.findall(segment), *_DOTTED_YEAR.findall(segment)]
+    return [] if segment.isdigit() or _HEX.fullmatch(fold(segment)) else _DIGIT_RUN.findall(segment)
 
 
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[-_./\\:@+>]+(?=\d)")
@@ -240,7 +437,7 @@ def _is_identifier(raw: str, segments: list[str], parts: list[str]) -> bool:
     if digits and any(map(str.isalpha, raw)):
         return len(raw) >= 4 and not _COUNTED.fullmatch(raw)
     if digits:
-        return raw.count(".") >= 2
+        return raw.count(".") >= 2 or _ISO_DATE.fullmatch(raw) is not None
     if raw[0] in ".-" or raw[-1] in "+#":
         return True
     if len(segments) == 1 and "_" not in raw:
@@ -311,15 +508,23 @@ _STARRED = re.compile(rf"(?<![^\s\"(])({_CHAR}{{2,}})\*(?!{_CHAR})")
 
 def read_query(text: str) -> QueryText:
     """Take a question apart. Any text is valid; nothing in it but quotes and a trailing ``*`` has a meaning."""
-    text = text[:_QUERY_CHARS]
+    text = _iso_days(_normal(text[:_QUERY_CHARS]))
     phrases = (tuple(segment(found)) for found in _QUOTED.findall(text))
-    prefixes = [fold(found) for found in _STARRED.findall(_normal(text)) if "_" not in found]
-    rest = _STARRED.sub(lambda found: found.group() if "_" in found.group(1) else " ", _normal(text))
+    prefixes = [fold(found) for found in _STARRED.findall(text) if "_" not in found]
+    rest = _STARRED.sub(lambda found: found.group() if "_" in found.group(1) else " ", text)
     return QueryText(
         pieces=tuple(segment(rest)),
         phrases=tuple(phrase for phrase in phrases if sum(len(piece.parts) for piece in phrase) > 1),
         prefixes=tuple(dict.fromkeys(prefixes)),
     )
+
+
+def _iso_days(text: str) -> str:
+    """The text with days in words spelt as ISO dates: each is one thing asked for."""
+    days = list(_worded_days(text))
+    for found, whole in reversed(days):
+        text = f"{text[: found.start()]}{whole.replace('.', '-')}{text[found.end() :]}"
+    return text
 
 
 _MIN_REPLACE_CHARS = 7
@@ -385,6 +590,32 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 }
 _SAMPLE_CHARS = 2_000
 _PLAIN_WORD = re.compile(r"[^\W\d_]+")
+
+
+_PARTICLES = frozenset(
+    "的了吗嗎呢吧在是和与與有我你他她它这那這哪不也都很就はがをにのへともでやかねよだ은는이가을를에의도로와과만요다"
+)
+_GRAMMAR_PAIRS = """什么 么是 是什 什麼 麼是 哪里 哪裡 在哪 哪儿 怎么 怎麼 么样 麼樣 如何 为什 為什 多少 几个 幾個 请问 請問 有没 没有 有沒 沒有
+    想知 知道 何で 何を 何が 어디 디에 에서 있나 나요 있습 습니 니까 니다 무엇 엇입 입니 언제 누가 어떻 떻게 얼마"""
+_GRAMMAR = frozenset(_GRAMMAR_PAIRS.split())
+_HIRAGANA = re.compile("[\u3040-\u309f]+")
+
+
+def letters(piece: Piece) -> tuple[str, ...]:
+    """The two folded letters of a pair out of a run without spaces; none of any other piece."""
+    run = _RUN.fullmatch(piece.surface)
+    found = _letters(piece.surface) if run else []
+    return tuple(map(fold, found)) if len(found) > 1 else ()
+
+
+def is_particle(letter: str) -> bool:
+    """Tell whether one letter of Chinese, Japanese or Korean is mostly grammar."""
+    return letter in _PARTICLES or _HIRAGANA.fullmatch(letter) is not None
+
+
+def is_grammar(piece: Piece) -> bool:
+    """Tell whether a pair of letters is mostly grammar: "where is", "what", verb endings."""
+    return piece.complete in _GRAMMAR or (bool(found := letters(piece)) and all(map(is_particle, found)))
 
 
 def is_stop_word(word: str, language: str) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "KeywordEvidence",
     "KeywordHit",
     "KeywordReader",
+    "Subject",
     "VectorHit",
     "VectorReader",
 ]
@@ -62,6 +63,16 @@ class KeywordEvidence:
     matched: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a question is about: its words of ``content`` as written, none when there is nothing to look for, and the
+    numbers and codes that are ``fixed``, {label: as written}: with another one it would be another question.
+    """
+
+    content: tuple[str, ...] = ()
+    fixed: Mapping[str, str] = field(default_factory=dict)
+
+
 class VectorReader(Protocol):
     def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
         """Nearest first; ties by id. A class without a collection gives []. Raises StoreDamaged."""
@@ -89,6 +100,14 @@ class KeywordReader(Protocol):
 
     def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
         """Upper bound of the BM25 score any chunk could reach for this query; 0.0 when no term is known."""
+        ...
+
+    def subject(self, text: str, classes: Collection[SourceClass]) -> Subject: ...
+
+    def holding(
+        self, text: str, label: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = Filter()
+    ) -> set[str]:
+        """Ids of at most ``limit`` passages of each class that meet the query term with this label."""
         ...
 
     def matching_ids(self, classes: Collection[SourceClass], narrow: Filter, limit: int) -> set[str] | None:

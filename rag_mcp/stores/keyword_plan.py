@@ -5,6 +5,7 @@ Pure: it reads document frequencies through ``Statistics`` and knows nothing of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,7 +20,10 @@ from rag_mcp.stores.analysis import (
     Stem,
     detect_language,
     is_digest,
+    is_grammar,
+    is_particle,
     is_stop_word,
+    letters,
     read_query,
     spelling_neighbours,
     stem_map,
@@ -37,6 +41,7 @@ _PART_WEIGHT = 0.25
 _PAIR_WEIGHT = 0.3
 _QUOTE_WEIGHT = 1.0
 _TYPO_CREDIT = 0.6
+_LETTER_CREDIT = 0.8
 _PARTS_CREDIT = 0.5
 _K1 = 1.2
 
@@ -83,7 +88,8 @@ class Unit:
     """One thing asked for. Any of ``variants`` (terms) or ``phrases`` is a match and it counts once.
 
     ``weight`` scales its score, ``credit`` its share when matched. An identifier names its ``parts``: other units that
-    help the score and stand in for it when it is not found whole, but are not ``asked`` for themselves.
+    help the score and stand in for it when it is not found whole, but are not ``asked`` for themselves. Numbers and codes that
+    say which of several like things is meant are ``fixed``, as written: another number is another thing.
     """
 
     label: str
@@ -95,6 +101,7 @@ class Unit:
     exact: bool = False
     parts: tuple[str, ...] = ()
     asked: bool = True
+    fixed: str = ""
 
     @property
     def known(self) -> bool:
@@ -112,11 +119,13 @@ class Bonus:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``common`` is True when the question holds nothing but words without content: only their order says anything."""
+    """``common`` is True when the question holds nothing but words without content: only their order says anything.
+    ``content`` are its other words as written, but for numbers and single letters, which mean nothing by themselves."""
 
     units: tuple[Unit, ...]
     bonuses: tuple[Bonus, ...]
     common: bool = False
+    content: tuple[str, ...] = ()
 
     @property
     def bound(self) -> float:
@@ -126,6 +135,19 @@ class Plan:
 
 # "How long", "how many" ask for a measure; the answer rarely holds the word.
 _MEASURES = frozenset({"long", "much", "many", "often", "far", "big", "large", "old", "tall", "high", "deep", "fast"})
+
+
+# "The first 3", "over 500": a number behind these counts.
+_COUNTING = frozenset(
+    {"first", "last", "next", "past", "top", "least", "exactly", "around", "nearly", "almost", "every"}
+)
+_YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
+_GLUED = re.compile(r"([^\W\d_]{2,})(\d+(?:\.\d+)*)")
+
+
+def _tells(piece: Piece) -> bool:
+    """Single letters and numbers of a digit or two stand everywhere: alone they ask for nothing."""
+    return not piece.surface.isascii() or len(piece.complete) > (2 if piece.number else 1)
 
 
 class Planner:
@@ -144,22 +166,33 @@ class Planner:
 
     def plan(self, text: str) -> Plan:
         query = read_query(text)
-        language = detect_language(text, default=self._languages[0] if self._languages else "en")
         pieces = query.pieces[:_MAX_WORDS]
+        language = self._language(text, pieces)
         stems = self._stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
         content = self._content(pieces, language)
         kept = content or list(pieces)
-        units = self._units(kept, language, stems)
+        units = self._units(kept, language, stems, self._designations(pieces, language))
         units |= {f"{prefix}*": self._prefix_unit(prefix, stems) for prefix in query.prefixes[:_MAX_UNITS]}
         strongest = sorted(units.values(), key=lambda unit: (not unit.known, -unit.idf * unit.weight))
         chosen = {unit.label for unit in strongest[:_MAX_UNITS]}
         return Plan(
             units=tuple(self._with_typos(unit for unit in units.values() if unit.label in chosen)),
             bonuses=tuple(self._bonuses(query, pieces, language)),
-            common=not content and not query.prefixes,
+            common=not any(map(_tells, content)) and not query.prefixes,
+            content=(*(piece.surface for piece in content if _tells(piece) and not piece.number), *query.prefixes),
         )
 
     # words and identifiers
+
+    def _language(self, text: str, pieces: Sequence[Piece]) -> str:
+        """The language of a question; one of a few short words, all without content in one language, is in that one."""
+        found = detect_language(text)
+        words = {part for piece in pieces for part in piece.parts}
+        default = self._languages[0] if self._languages else "en"
+        if found != NO_LANGUAGE or len(words) < 2:
+            return default if found == NO_LANGUAGE else found
+        alike = (code for code in (default, *LANGUAGES) if all(is_stop_word(word, code) for word in words))
+        return next(alike, default)
 
     def _content(self, pieces: Iterable[Piece], language: str) -> list[Piece]:
         listed = list(pieces)
@@ -171,8 +204,23 @@ class Planner:
             or not (
                 all(is_stop_word(part, language) for part in piece.parts)
                 or (at in asking and piece.parts[0] in _MEASURES)
+                or (is_grammar(piece) and not self._frequency(piece.complete))
             )
         ]
+
+    def _designations(self, pieces: Sequence[Piece], language: str) -> dict[str, str]:
+        """Numbers behind a name say which one is meant, and may be joined to it ("berth 9", "berth9"); others count."""
+        found: dict[str, str] = {}
+        for before, piece in zip([None, *pieces], pieces, strict=False):
+            if not piece.number or len(piece.parts) > 1 or piece.identifier:
+                continue
+            number = piece.complete
+            name = before.parts[-1] if before else ""
+            if name.isalpha() and name not in _COUNTING and not is_stop_word(name, language):
+                found[number] = f"{name}{number}"
+            elif _YEAR.fullmatch(number):
+                found[number] = number
+        return found
 
     def _stems(self, words: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Every form a word may have been indexed under: as it is, and its stem in each language present."""
@@ -180,22 +228,43 @@ class Planner:
         by_language = [stem_map(distinct, language, self._stem) for language in self._languages]
         return {word: tuple(dict.fromkeys([word, *(stems[word] for stems in by_language)])) for word in distinct}
 
-    def _units(self, pieces: Iterable[Piece], language: str, stems: Mapping[str, tuple[str, ...]]) -> dict[str, Unit]:
+    def _units(
+        self,
+        pieces: Iterable[Piece],
+        language: str,
+        stems: Mapping[str, tuple[str, ...]],
+        designations: Mapping[str, str],
+    ) -> dict[str, Unit]:
         asked: dict[str, Unit] = {}
         helping: dict[str, Unit] = {}
         for piece in pieces:
             words = [part for part in piece.parts if not is_stop_word(part, language)] or list(piece.parts)
-            if not piece.identifier:
-                joined = piece.wholes[:1] if len(piece.parts) > 1 else ()
+            if piece.identifier:
+                words = words if len(piece.parts) > 1 and not piece.number else []
+                unit = self._identifier_unit(piece, tuple(words))
+                asked[unit.label] = unit
                 for word in words:
-                    asked.setdefault(word, self._word_unit(word, (*stems[word], *joined)))
+                    helping.setdefault(
+                        word, replace(self._word_unit(word, stems[word]), weight=_PART_WEIGHT, asked=False)
+                    )
                 continue
-            words = words if len(piece.parts) > 1 else []
-            unit = self._identifier_unit(piece, tuple(words))
-            asked[unit.label] = unit
+            joined = piece.wholes[:1] if len(piece.parts) > 1 else ()
             for word in words:
-                helping.setdefault(word, replace(self._word_unit(word, stems[word]), weight=_PART_WEIGHT, asked=False))
+                unit = self._word_unit(word, (*stems[word], *joined, *filter(None, [designations.get(word)])))
+                for one in [unit] if unit.known else self._letter_units(piece) or [unit]:
+                    asked.setdefault(
+                        one.label, replace(one, fixed=piece.surface if word in designations or piece.initials else "")
+                    )
         return helping | asked
+
+    def _letter_units(self, piece: Piece) -> list[Unit]:
+        """What stands for a pair of letters that no chunk has, be it two words or a word and its particle: the letters
+        themselves, where each of them is known."""
+        content = [letter for letter in letters(piece) if not is_particle(letter)]
+        if not content or not all(map(self._frequency, content)):
+            return []
+        credit = _LETTER_CREDIT if len(content) > 1 else 1.0
+        return [replace(self._word_unit(letter, [letter]), weight=credit, credit=credit) for letter in content]
 
     def _word_unit(self, word: str, forms: Iterable[str]) -> Unit:
         found = self._known((*forms, *self._digests(word)))
@@ -205,9 +274,20 @@ class Planner:
         whole = piece.complete
         found = self._known((*self._stems([whole])[whole], *self._digests(whole)))
         phrases: tuple[Phrase, ...] = ()
-        if 1 < len(piece.parts) <= _MAX_PHRASE_TERMS:
-            phrases = self._readings(list(enumerate(piece.parts)))
-        return Unit(whole, found, self._group_idf(found), phrases=phrases, exact=True, parts=parts)
+        glued = _GLUED.fullmatch(whole)
+        words = glued.groups() if glued else piece.parts
+        if 1 < len(words) <= _MAX_PHRASE_TERMS:
+            phrases = self._readings(list(enumerate(words)))
+        code = piece.code
+        return Unit(
+            whole,
+            found,
+            self._group_idf(found),
+            phrases=phrases,
+            exact=True,
+            parts=() if code else parts,  # the parts of another code are no part of an answer
+            fixed=piece.surface if code else "",
+        )
 
     def _prefix_unit(self, prefix: str, stems: Mapping[str, tuple[str, ...]]) -> Unit:
         totals: dict[str, int] = {}

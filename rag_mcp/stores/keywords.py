@@ -24,7 +24,7 @@ from typing import Any
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
-from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit
+from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit, Subject
 from rag_mcp.stores.files import disk_is_full, is_writable, private_copy
 from rag_mcp.stores.formats import INDEX_FORMATS
 from rag_mcp.stores.keyword_plan import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Shares, Unit, idf
@@ -614,6 +614,29 @@ class TantivyReader:
 
     def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
         return self._plan(text, classes).bound
+
+    def subject(self, text: str, classes: Collection[SourceClass]) -> Subject:
+        plan = self._plan(text, classes)
+        return Subject(plan.content, {unit.label: unit.fixed for unit in plan.units if unit.fixed})
+
+    def holding(
+        self,
+        text: str,
+        label: str,
+        classes: Collection[SourceClass],
+        limit: int,
+        *,
+        narrow: Filter = _EVERYTHING,
+    ) -> set[str]:
+        (unit,) = (unit for unit in self._plan(text, classes).units if unit.label == label)
+        found: set[str] = set()
+        for index in self._asked(classes):
+            with _translated(index.folder):
+                match = _match_query(unit, index, "body")
+                if match is not None:
+                    query = index.restricted(index.constant(match, 1.0), index.conditions(narrow))
+                    found |= {index.id_at(address) for _, address in index.searcher.search(query, limit, False).hits}
+        return found
 
     def matching_ids(self, classes: Collection[SourceClass], narrow: Filter, limit: int) -> set[str] | None:
         found: set[str] = set()

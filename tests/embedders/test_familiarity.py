@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_mcp.embedders.base import Embedder
-from rag_mcp.embedders.familiarity import WordPieces, familiarity, words_of
+from rag_mcp.embedders.familiarity import WordPieces, familiarity, known_scripts, words_of
 
 ENGLISH = [
     "How do I set RAG_MCP_DB_PATH for the getUserById handler?",
@@ -39,8 +39,31 @@ def test_a_text_without_a_word_to_judge_is_familiar(minilm: Embedder, text: str)
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=80))
-def test_any_text_has_a_familiarity_above_zero_and_at_most_one(minilm: Embedder, text: str) -> None:
-    assert 0.0 < minilm.familiarity(text) <= 1.0
+def test_any_text_has_a_familiarity_of_zero_to_one(minilm: Embedder, text: str) -> None:
+    assert 0.0 <= minilm.familiarity(text) <= 1.0
+    assert minilm.familiarity(f"harbour {text}") > 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u72ac",
+        "\u6c34",
+        "\u0e1b\u0e23\u0e30\u0e15\u0e39",
+        "\u0446\u0435\u043f\u044c",
+        "\u05d3\u05d2\u05dc 5",
+        "\ubc30 \u6c34",
+    ],
+)
+def test_words_of_scripts_the_model_has_at_most_letters_of_are_not_familiar_at_all(minilm: Embedder, text: str) -> None:
+    assert minilm.familiarity(text) == 0.0
+
+
+def test_a_script_is_known_by_words_and_not_by_letters() -> None:
+    letters = [chr(code) for code in range(0x0E01, 0x0E2F)]
+    words = [f"##{one}{two}" for one in letters[:6] for two in letters[:6]]
+    assert known_scripts(["harbour", *letters]) == {"LATIN"}
+    assert known_scripts(["harbour", *letters, *words]) == {"LATIN", "THAI"}
 
 
 WORD = st.builds(WordPieces, st.sampled_from(["anchor", "basin", "cable"]), st.integers(1, 9), st.integers(0, 2))
@@ -52,7 +75,8 @@ def test_more_pieces_or_an_unknown_piece_never_raise_it(
 ) -> None:
     at = data.draw(st.integers(0, len(words) - 1))
     worse = WordPieces(words[at].word, words[at].pieces + more, words[at].unknown + 1)
-    assert familiarity([*words[:at], worse, *words[at + 1 :]]) <= familiarity(words)
+    latin = {"LATIN"}.__contains__
+    assert familiarity([*words[:at], worse, *words[at + 1 :]], latin) <= familiarity(words, latin)
 
 
 def test_pieces_are_counted_for_the_word_they_stand_in() -> None:

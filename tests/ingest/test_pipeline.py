@@ -15,6 +15,7 @@ from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.pipeline import run_ingest
 from rag_mcp.ingest.plan import check_shrink
 from rag_mcp.stores.files import write_json
+from rag_mcp.stores.formats import INDEX_FORMATS
 
 TREES = "# Trees\n\nIntro about trees.\n\n## Oak\n\nOaks carry acorns.\n\n## Elm\n\nElms have widgets.\n\n## Fir\n\nFirs stay green.\n"
 
@@ -179,6 +180,17 @@ def test_rebuilding_pays_only_when_told_to(library, options, embedded):
     assert (summary.incremental, summary.chunks_embedded, summary.generation) == (False, embedded, 2)
     assert library.dump() == before
     assert library.generations.numbers() == ([2] if options.get("clean") else [1, 2])
+
+
+def test_a_store_of_an_older_index_format_is_built_anew_from_the_cache(library, monkeypatch):
+    library.write({"a.md": TREES})
+    with monkeypatch.context() as older:
+        older.setitem(INDEX_FORMATS, "keywords", INDEX_FORMATS["keywords"] - 1)
+        older.setattr("rag_mcp.stores.keywords.SCHEMA_VERSION", INDEX_FORMATS["keywords"])
+        library.ingest()
+    again = library.ingest()
+    assert (again.incremental, again.chunks_embedded, again.store_count) == (False, 0, len(library.dump()))
+    assert library.sources("trees")[:1] == ["a.md"]
 
 
 def test_another_embedder_is_a_whole_new_generation_and_coming_back_is_free(library):

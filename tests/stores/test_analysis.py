@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from rag_mcp.stores.analysis import (
     detect_language,
     fold,
     index_terms,
+    is_grammar,
     is_stop_word,
+    letters,
     read_query,
     segment,
     spelling_neighbours,
@@ -88,7 +91,7 @@ def test_letter_case_does_not_change_the_words_of_lower_case_prose(text):
         ("pkg.storage.ledger_io", ["pkg", "storage", "ledger", "io"], "pkgstorageledgerio"),
         ("src/storage/ledger_io.py:88", ["src", "storage", "ledger", "io", "py", "88"], "srcstorageledgeriopy88"),
         ("ERR-7731-B", ["err", "7731", "b"], "err7731b"),
-        ("libtide-2.10.3", ["libtide", "2", "10", "3"], "libtide2.10.3"),
+        ("libtide-2.10.3", ["libtide", "2.10.3"], "libtide2.10.3"),
         ("x86_64", ["x86", "64"], "x86.64"),
         ("--dry-run", ["dry", "run"], "dryrun"),
         ("C:\\tools\\bin", ["c", "tools", "bin"], "ctoolsbin"),
@@ -138,12 +141,150 @@ def test_initials_and_contractions_are_single_words():
     assert analyse_terms("U.S.A. e.g. don't user's O'Brannigan") == ["usa", "eg", "dont", "user", "o", "brannigan"]
 
 
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("الطَّاحُونَةُ", "الطاحونه"),  # points, teh marbuta
+        ("أرنب", "ارنب"),
+        ("آبار", "ابار"),
+        ("مقـــهى", "مقهي"),
+        ("یک کندو", "يك كندو"),
+        ("هواء", "هوا"),
+        ("ﻃﺎﺣﻮﻧﺔ", "طاحونة"),
+        ("تُرْبَةٌ", "تربه"),
+        ("طَحִּین", "طحین"),
+        ("כּוֹרֶת", "כורת"),
+        ("דבורים", "דבורימ"),
+        ("שײַן", "שיין"),
+        ("ܕܶܒܳܫܳܐ", "ܕܒܫܐ"),
+        ("ढ़ोल", "ढोल"),
+        ("अण्डा", "अंडा"),
+        ("गाँव", "गांव"),
+        ("പാൽ", "പാല്‍"),
+        ("ක්‍ෂය", "ක්ෂය"),
+        ("শরৎ", "শরত্"),
+        ("ค้ำ", "คํ้า"),
+        ("แป้ง", "เเป้ง"),
+        ("ຄ້ຳ", "ຄໍ້າ"),
+        ("ក្ដី", "ក្តី"),
+        ("ᾠδῇ", "ωδη"),
+        ("ቡና፟", "ቡና"),
+        ("hall ٣٠٤", "hall 304"),
+        ("hall ๓๐๔", "hall 304"),
+        ("hall ३०४", "hall 304"),
+        ("٤٬٥٠٠ ٣٫٥", "4,500 3.5"),
+        ("m’tapa", "m'tapa"),
+        ("mʼtapa", "m'tapa"),
+        ("mʻtapa m´tapa", "m'tapa m`tapa"),
+        ("בית־קמח", "בית-קמח"),
+        ("QX\u2011 7731 a\u2010b", "QX- 7731 a-b"),
+    ],
+)
+def test_spellings_that_readers_take_for_one_word_are_one_term(written, typed):
+    assert terms(written) == terms(typed)
+
+
+@pytest.mark.parametrize("typed", ["کندو\u200cها", "کندوها", "کندو ها"])
+def test_a_persian_ending_meets_itself_joined_apart_and_with_a_non_joiner(typed):
+    assert terms("کندو\u200cها") & terms(typed)
+
+
+@pytest.mark.parametrize(("one", "other"), [("ข่าว", "ข้าว"), ("ပဲ့", "ပဲ"), ("かき", "かぎ"), ("ރަށް", "ރިށް")])
+def test_marks_that_make_another_word_are_kept(one, other):
+    assert fold(one) != fold(other)
+
+
+@pytest.mark.parametrize(
+    ("word", "run"),
+    [("ដំឡូង", "ចម្ការដំឡូងជ្វា"), ("ส้ม", "สวนส้มโอ"), ("ໝາກ", "ສວນໝາກກ້ຽງ"), ("ပန်း", "ခြံပန်းတိုင်"), ("ꦏꦼꦧꦺꦴꦤ꧀", "ꦩꦔꦼꦱꦶꦏꦼꦧꦺꦴꦤ꧀")],
+)
+def test_a_word_with_marks_is_found_inside_a_run(word, run):
+    assert set(analyse_terms(word)) <= terms(run)
+
+
+def test_a_word_of_one_letter_is_found_wherever_it_stands_in_a_run():
+    for run, words in (("白鯨の骨", "白鯨骨"), ("큰솥을", "큰솥"), ("在井边", "井边"), ("ปู่ม้า", ["ปู่"])):
+        assert {term for word in words for term in terms(word)} <= terms(run)
+
+
+def test_letters_of_a_pair_are_told_from_other_pieces():
+    pieces = [*segment("井边"), *segment("ab 井 v2")]
+    assert [letters(piece) for piece in pieces] == [("井", "边"), (), (), ()]
+    assert [is_grammar(piece) for piece in segment("どこ在哪井边")][:1] == [True]
+
+
+@pytest.mark.parametrize(
+    ("written", "whole", "not_in"),
+    [
+        ("v3.4.1", "3.4.1", {"3", "4", "1", "3.4"}),
+        ("Version3.4.1", "3.4.1", {"3", "4", "1"}),
+        ("dredge-3.4.1", "3.4.1", {"3", "4", "1"}),
+        ("dredge3.4", "3.4", {"3", "4"}),
+        ("3,400.5", "3400.5", {"3", "400", "5"}),
+        ("192.0.2.17", "192.0.2.17", {"192", "17"}),
+    ],
+)
+def test_a_number_with_dots_is_one_word_and_its_digits_are_none(written, whole, not_in):
+    assert whole in terms(written)
+    assert not terms(written) & not_in
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "9 March 2033",
+        "9th of March 2033",
+        "March 9, 2033",
+        "Mar 9 2033",
+        "9. März 2033",
+        "9 de marzo de 2033",
+        "2033-03-09",
+    ],
+)
+def test_a_day_in_words_has_the_term_of_its_iso_spelling(written):
+    assert "2033.03.09" in terms(f"On {written}, rain.")
+    assert "2033" in terms(written)
+    (day,) = (piece for piece in read_query(f"rain on {written}").pieces if piece.code)
+    assert day.complete == "2033.03.09"
+
+
+@pytest.mark.parametrize("written", ["9 marbles 2033", "39 March 2033", "9 March 20333", "version 9 March"])
+def test_what_only_looks_like_a_day_is_none(written):
+    assert not any(term.startswith("2033.") for term in terms(written))
+
+
+@pytest.mark.parametrize("name", ["ZX-41", "3.4.1", "E4011", "0x80070005", "2033-03-09", "covid-19"])
+def test_numbers_with_a_name_of_their_own_are_codes(name):
+    assert [piece.code for piece in segment(name)] == [True]
+
+
+@pytest.mark.parametrize("name", ["500mb", "2.5x", "24-hour", "src/v1/api.py", "getUser", "harbour", "1990s", "41"])
+def test_quantities_paths_and_words_are_no_codes(name):
+    assert not any(piece.code for piece in segment(name))
+
+
+@pytest.mark.parametrize("unit", ["ก็", "ก", "م\u200c", "ក្", "1.", "5 May ", "5 May 2031 ", "न्त", "ء", "v1.5.5-", "井"])
+def test_the_time_a_text_takes_grows_with_its_length_and_no_faster(unit):
+    def seconds(times):
+        text = unit * times
+        taken = []
+        for _ in range(3):
+            start = process_time()
+            index_terms(text, NO_LANGUAGE, no_stem)
+            read_query(text)
+            taken.append(process_time() - start)
+        return min(taken)
+
+    assert seconds(16_000) < 30 * seconds(2_000)  # eight times the text; what is quadratic takes 64 times as long
+
+
 def test_scripts_without_spaces_are_cut_in_overlapping_pairs():
     assert analyse_terms("東京都 API仕様 水") == ["東京", "京都", "api", "仕様", "水"]
 
 
 def test_vowel_signs_stay_in_the_word():
-    assert analyse_terms("हिन्दी में") == ["हिन्दी", "में"]
+    assert analyse_terms("हिन्दी में") == ["हिंदी", "में"]
+    assert len(analyse_terms("ཆུ་རགས གཡའ་རྫུ ཐིག་ལེ")) == 6  # a syllable is a word, its stacked letters in it
 
 
 def test_a_very_long_token_is_shortened_the_same_way_everywhere_and_stays_distinct():

@@ -78,6 +78,67 @@ def test_a_word_that_is_also_part_of_an_identifier_is_asked_for():
     assert set(labels(plan("user get_user", Counted(10, {"user": 4})))) == {"getuser", "user"}
 
 
+def fixed(found):
+    return {unit.fixed for unit in found.units if unit.fixed}
+
+
+def test_a_code_is_met_whole_and_its_parts_only_help_the_order():
+    found = plan("part ZX-4482", Counted(10, {"zx": 3, "4482": 1, "part": 2}))
+    (code,) = (unit for unit in found.units if unit.exact)
+    assert (code.label, code.parts, code.variants) == ("zx4482", (), ())
+    assert share(found.units, {"zx", "4482"}) == 0.0
+    assert not any(unit.parts or unit.phrases for unit in plan("3.4.1", Counted(10, {"3": 4, "4": 1, "1": 5})).units)
+
+
+@pytest.mark.parametrize(
+    ("question", "numbers"),
+    [
+        ("which oil does dredge 3.4.1 take", {"3.4.1"}),
+        ("what does rule 17 forbid", {"17"}),
+        ("what changed in clause 9.2", {"9.2"}),
+        ("part ZX-4482 and E4011", {"ZX-4482", "E4011"}),
+        ("who won in 1912", {"1912"}),
+        ("rain on 9 March 2033", {"2033-03-09"}),
+        ("what does A.B. steer", {"A.B"}),
+        ("are there 17 buoys", set()),
+        ("the first 3 rules", set()),
+        ("a 500mb limit, 24-hour watch", set()),
+        ("what is in src/v2/gate.py", set()),
+    ],
+)
+def test_numbers_that_say_which_one_is_meant_are_told_from_counts(question, numbers):
+    assert fixed(plan(question, Counted(10, {}))) == numbers
+
+
+def test_a_number_may_be_glued_to_its_name():
+    (unit,) = (unit for unit in plan("berth 9", Counted(10, {"berth9": 1})).units if unit.fixed)
+    assert unit.variants == ("berth9",)
+    (glued,) = plan("Berth2033", Counted(10, {"berth": 1, "2033": 1})).units
+    assert glued.phrases == (((0, "berth"), (1, "2033")),)
+
+
+def test_a_pair_of_letters_no_chunk_has_is_asked_for_by_its_letters():
+    known = Counted(10, {"\u72ac": 1, "\u9d89": 1, "\u5728": 5})
+    assert labels(plan("\u72ac\u9d89", known)) == ["\u72ac", "\u9d89"]  # two words
+    assert labels(plan("\u72ac\u5728\u54ea\u91cc", known)) == ["\u72ac"]  # a word, its particle, and "where"
+    assert labels(plan("\u72ac\u306f\u3069\u3053", known)) == ["\u72ac"]
+    assert labels(plan("\u72ac\u8239", known)) == ["\u72ac\u8239"]  # the second letter is unknown: another word
+
+
+def test_what_a_question_is_about_leaves_out_words_numbers_and_letters_that_say_nothing():
+    known = Counted(10, {"boiler": 1})
+    assert plan("what is the boiler at 7 x", known).content == ("boiler",)
+    for nothing in ("what is the", "was ist das", "de la", "7", "x", "1 2", "?!", "\U0001f680", "..."):
+        assert plan(nothing, known).content == ()
+    assert [plan(text, known).common for text in ("7", "x", "de la", "1912", "boiler")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_a_compound_is_its_words_and_each_may_be_met_joined():
     found = plan("on-premise GitHub", Counted(10, {"github": 3, "premise": 1}))
     assert labels(found) == ["premise", "git", "hub"]

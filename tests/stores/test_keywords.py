@@ -425,6 +425,22 @@ def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
     assert reader.matching_ids([DOCS], Filter(), 2) is None
 
 
+def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filter(tmp_path):
+    reader = write(
+        tmp_path / "kw",
+        chunk("a", "Dredge 3.4.1 takes oil.", project="north"),
+        chunk("b", "Dredge 3.4.2 takes oil."),
+        chunk("m", "Dredge 3.4.3 takes oil.", source_class=MEMORY),
+    )
+    question = "oil of dredge 3.4.1 and 3.4.3"
+    assert reader.subject(question, [DOCS]).fixed == {"3.4.1": "3.4.1", "3.4.3": "3.4.3"}
+    assert reader.holding(question, "3.4.1", [DOCS], 5) == {"a"}
+    assert reader.holding(question, "3.4.1", [DOCS], 5, narrow=Filter(project="south")) == set()
+    assert reader.holding(question, "3.4.3", [DOCS], 5) == set()
+    assert reader.holding(question, "3.4.3", [DOCS, MEMORY], 5) == {"m"}
+    assert len(reader.holding("dredge oil", "oil", [DOCS, MEMORY], 1)) == 2
+
+
 def test_a_day_picks_its_version_of_each_series_and_leaves_loose_notes(tmp_path):
     reader = write(
         tmp_path / "kw",
