@@ -23,6 +23,9 @@ _SHOWS_NOTHING = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
+# Their compatibility forms hold a slash, a star or a question mark, which would turn a name into a path or a pattern.
+_SIGNS = "\u2047\u2048\u2049\u2100\u2101\u2105\u2106\ufe16\ufe56\ufe61\uff0a\uff0f\uff1f"
+_SIGN = re.compile(f"([{_SIGNS}])")
 _ANYTHING_BELOW = "(?:[^/]+/)*?"
 
 
@@ -34,16 +37,34 @@ def composed(text: str) -> str:
 def folded(text: str) -> str:
     """Return the form under which names are equal that a file system, a keyboard or an eye takes for the same.
 
-    Case and compatibility forms (Unicode D146, toNFKC_Casefold without its full table of ignorable characters),
-    characters that show nothing, blanks around a component and the dots at its end do not count.
+    Case (a dotted or dotless i too) and compatibility forms (Unicode D146, toNFKC_Casefold without its full table of
+    ignorable characters), characters that show nothing, blanks around a component and the stops at its end do not count.
     """
-    if not text.isascii():
-        plain = _SHOWS_NOTHING.sub("", unicodedata.normalize("NFKC", text))
-        text = unicodedata.normalize("NFKC", plain.casefold())
-    lowered = text.lower()
-    if " " not in lowered and "./" not in lowered and not lowered.endswith("."):
-        return lowered
-    return "/".join(part.strip(" ").rstrip(". ") or part for part in lowered.split("/"))
+    same = _same_letters(text)
+    if same.isascii() and " " not in same and "./" not in same and not same.endswith("."):
+        return same
+    return "/".join(map(_without_edges, same.split("/")))
+
+
+def _folded_glob(glob: str) -> str:
+    """The pattern for ``folded`` paths. What stands at the edge of a wildcard stays: ``*.`` must not become ``*``."""
+    parts = _same_letters(glob).split("/")
+    return "/".join(part if "*" in part or "?" in part else _without_edges(part) for part in parts)
+
+
+def _same_letters(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return "".join(piece if piece in _SIGNS else _casefolded(piece) for piece in _SIGN.split(text))
+
+
+def _casefolded(text: str) -> str:
+    plain = _SHOWS_NOTHING.sub("", unicodedata.normalize("NFKC", text))
+    return unicodedata.normalize("NFKC", plain.casefold()).replace("i\u0307", "i").replace("\u0131", "i")
+
+
+def _without_edges(part: str) -> str:
+    return part.strip(" ").rstrip(". \u3002") or part
 
 
 def glob_problem(glob: str) -> str | None:
@@ -80,7 +101,7 @@ class GlobSet:
                 raise ValueError(f"{glob!r} {problem}")
         self._exact = _compile([composed(glob) for glob in globs], re.IGNORECASE if fold else re.NOFLAG)
         # Folding may lengthen a name (ß becomes ss), which a ? in the pattern would then miss: so both are asked.
-        self._folded = _compile([folded(glob) for glob in globs]) if fold else None
+        self._folded = _compile([_folded_glob(glob) for glob in globs]) if fold else None
 
     def first(self, path: str) -> int | None:
         """Return the index of the first pattern that matches ``path``, or None.

@@ -204,8 +204,7 @@ class KnowledgeBase:
         """What may be shown from ``opened``. Raises PolicyError, and StoreDamaged for a generation that is not the
         newest when it can't be told what has been withdrawn from it."""
         policy, profile = self._access()
-        withdrawn = self._withdrawals.since(self._generations, opened.number)
-        return Rights(profile, policy, {path: each.now for path, each in withdrawn.items()})
+        return Rights(profile, policy, self._withdrawals.since(self._generations, opened.number))
 
     @property
     def _generations(self) -> GenerationStore:

@@ -79,7 +79,8 @@ def roll_back(config: Config, number: int | None, *, restore_deleted: bool = Fal
             write_withdrawals(store.root, record)
         store.point_to(target)
         held = read_manifest(store.path(target) / "manifest.json").files
-        hidden = {path: each.cause for path, each in sorted(record.items()) if each.since > target and path in held}
+        speaks = {path: each for path, each in sorted(record.items()) if each.since > target and path in held}
+        hidden = {path: each.cause for path, each in speaks.items() if each.cause is not Cause.RENAMED}
     return RolledBack(
         target,
         tuple(path for path, cause in hidden.items() if cause is not Cause.GONE),

@@ -185,18 +185,20 @@ def classes_of(policy: Policy, path: str) -> tuple[SourceClass, ...]:
     known = policy._matchers.known_classes
     found = known.get(path)
     if found is None:
-        matchers = policy._matchers
-        read = {_class_by(matchers, globs, path) for globs in (matchers.class_globs, matchers.loose_class_globs)}
-        found = tuple(each for each in _STRICTEST_FIRST if each in read)
+        found = _classes(policy._matchers, path)
         if len(known) < _KEPT_CLASSES:
             known[path] = found
     return found
 
 
-def _class_by(matchers: _Matchers, globs: GlobSet, path: str) -> SourceClass:
-    found = globs.first(path)
-    source_class = None if found is None else matchers.class_rules[found].source_class
-    return source_class or (SourceClass.DOCS if is_markdown(path) else SourceClass.CODE)
+def _classes(matchers: _Matchers, path: str) -> tuple[SourceClass, ...]:
+    rules = [globs.first(path) for globs in (matchers.class_globs, matchers.loose_class_globs)]
+    read = {matchers.class_rules[rule].source_class for rule in rules if rule is not None}
+    # A name that only a loose reading gives a class is without a rule when read as written. To be plain markdown hides
+    # nothing, so it is no second class; to be code does.
+    if not read or (None in rules and not is_markdown(path)):
+        read.add(SourceClass.DOCS if is_markdown(path) else SourceClass.CODE)
+    return tuple(each for each in _STRICTEST_FIRST if each in read)
 
 
 def denied(policy: Policy, path: str) -> bool:

@@ -72,6 +72,9 @@ def settle(path):
         ("mem\u200bory/a.md", MEMORY),
         ("\uff4d\uff45\uff4d\uff4f\uff52\uff59/a.md", MEMORY),
         ("CONF\u0131G/a.md", CONFIG),
+        ("CONF\u0130G./a.md", CONFIG),
+        ("memory\u3002/a.md", MEMORY),
+        ("memory\uff0fa.md", DOCS),
         ("\u1d04onfig/a.md", DOCS),
         ("con\ufb01g/a.md", CONFIG),
         ("Config\u00a0/a.md", CONFIG),
@@ -116,6 +119,17 @@ def test_the_first_rule_with_a_class_and_the_first_with_a_project_win_separately
 @pytest.mark.parametrize("path", ["caf\u00e9/x.md", "cafe\u0301/x.md", "CAF\u00c9/x.md", "Cafe\u0301./x.md"])
 def test_a_class_holds_in_any_case_and_normalisation(path):
     assert classify(Policy(rules=(Rule("caf\u00e9/**", CONFIG),)), path).source_class is CONFIG
+
+
+@pytest.mark.parametrize("pattern", ["*.", "* ", " *", "?.", "a*.", "a/*.", "\uff0a", "\uff0a.md", "\u2048"])
+def test_folding_widens_no_pattern(pattern):
+    paths = ("x.md", "a/x.md", "abc/x.md", "b/c.md")
+    assert not [path for path in paths if denied(Policy(deny=(pattern,)), path)]
+
+
+def test_a_profile_of_one_class_keeps_its_folder_however_it_is_written():
+    assert classes_of(built_in_policy(), "Memory/a.md") == (MEMORY,)
+    assert classes_of(built_in_policy(), "Memory/a.py") == (MEMORY, CODE)
 
 
 @given(st.text("memoryMEMORY ./\u200b\uff4dx", max_size=12))

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from support import Library, run_cli
@@ -211,25 +211,78 @@ def entry_of(library, path):
 
 def test_the_decision_by_manifests(library):
     entry = entry_of(library, "pay.md")
-    closed = type(entry)(**{**asdict(entry), "source_class": SourceClass.MEMORY, "rows": entry.rows})
+    closed = replace(entry, source_class=SourceClass.MEMORY)
+    edited = replace(entry, sha256="other")
+    sha = entry.sha256
 
-    def manifest(**files):
-        return Manifest({}, {}, files)
+    def manifest(notices=None, **files):
+        return Manifest({}, {}, files, notices=notices or {})
 
     def decide(before, after, known=None, *, present=False):
         return withdraw(known or {}, [before], after, 5, oldest=2, on_disk=lambda _: present)
 
     assert decide(manifest(a=entry), manifest(a=entry)) == {}
-    assert decide(manifest(a=entry), manifest()) == {"a": Withdrawal(5, Cause.GONE)}
-    assert decide(manifest(a=entry), manifest(), present=True) == {"a": Withdrawal(5, Cause.WITHHELD)}
-    assert decide(manifest(a=entry), manifest(b=entry)) == {}
-    assert decide(manifest(a=entry), manifest(b=entry), present=True) == {"a": Withdrawal(5, Cause.WITHHELD)}
-    assert decide(manifest(a=entry), manifest(b=closed)) == {"a": Withdrawal(5, Cause.GONE)}
-    assert decide(manifest(a=entry), manifest(a=closed)) == {"a": Withdrawal(5, Cause.MOVED, SourceClass.MEMORY)}
-    kept, old = {"z": Withdrawal(3, Cause.GONE)}, {"y": Withdrawal(2, Cause.GONE)}
+    assert decide(manifest(a=entry), manifest(a=edited)) == {}
+    assert decide(manifest(a=entry), manifest()) == {"a": Withdrawal(5, Cause.GONE, sha)}
+    assert decide(manifest(a=entry), manifest(), present=True) == {"a": Withdrawal(5, Cause.WITHHELD, sha)}
+    renamed = {"a": Withdrawal(5, Cause.RENAMED, sha, renamed="b")}
+    assert decide(manifest(a=entry), manifest(b=entry)) == renamed
+    assert decide(manifest(a=entry), manifest(b=entry), present=True) == {"a": Withdrawal(5, Cause.WITHHELD, sha)}
+    assert decide(manifest(a=entry), manifest(b=closed)) == {"a": Withdrawal(5, Cause.GONE, sha)}
+    assert decide(manifest(a=entry), manifest(a=closed)) == {"a": Withdrawal(5, Cause.MOVED, sha, SourceClass.MEMORY)}
+    masked = {"a": ("1 possible secret masked (line 3)",)}
+    assert decide(manifest(a=entry), manifest(masked, a=edited)) == {"a": Withdrawal(5, Cause.MASKED, sha)}
+    assert decide(manifest(masked, a=entry), manifest({"a": ("1 possible secret masked (line 4)",)}, a=edited)) == {}
+    # What was withdrawn before is followed: to the end of its kept generations, to its next name, and again.
+    kept, old = {"z": Withdrawal(3, Cause.GONE, sha)}, {"y": Withdrawal(2, Cause.GONE, sha)}
     assert decide(manifest(), manifest(), {**kept, **old}) == kept
-    assert settled({"a": Withdrawal(3, Cause.WITHHELD)}, manifest(a=entry)) == {}
-    assert settled({"a": Withdrawal(3, Cause.MOVED, SourceClass.MEMORY)}, manifest(a=closed)) != {}
+    known = {"a": Withdrawal(4, Cause.RENAMED, sha, renamed="b")}
+    assert decide(manifest(b=entry), manifest(), known)["a"] == Withdrawal(4, Cause.GONE, sha)
+    assert decide(manifest(b=entry), manifest(b=entry), known) == known
+    assert decide(manifest(a=edited), manifest(), {"a": Withdrawal(3, Cause.WITHHELD, sha)})["a"].since == 5
+    # The same text again is no secret any more; another text does not open the one that was withdrawn.
+    withheld = {"a": Withdrawal(3, Cause.WITHHELD, sha)}
+    assert settled(withheld, manifest(a=entry)) == {}
+    assert settled(withheld, manifest(a=edited)) == withheld
+    moved = {"a": Withdrawal(3, Cause.MOVED, sha, SourceClass.MEMORY)}
+    assert settled(moved, manifest(a=closed)) == moved
+
+
+def test_what_is_masked_today_is_not_shown_in_clear_from_an_older_generation(library, tmp_path):
+    lax = tmp_path / "lax.yaml"
+    lax.write_text('version: 1\nallow_secrets: [{path: "**"}]\n', encoding="utf-8")
+    library.write({"gate.md": "# Gate\n\nThe harbour gate.\n\npassword: Heron-Marble42\n"})
+    library.ingest(config={"policy_path": lax})
+    assert "Heron-Marble42" in library.search("harbour gate").results[0].text
+    library.ingest()
+    assert "[secret masked]" in library.search("harbour gate").results[0].text
+    damage_newest(library)
+    answer = library.search("harbour gate", k=20)
+    assert answer.degraded and answer.results
+    assert "gate.md" not in {result.citation.source for result in answer.results}
+
+
+def test_a_text_that_was_withdrawn_stays_so_when_its_document_comes_back_with_another(library):
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    library.write({"pay.md": "# Wages\n\nNothing is said of wages here.\n"})
+    library.ingest()
+    assert library.sources("nothing is said of wages")[0] == "pay.md"
+    roll_back(library.config(), 2)
+    restore_pointer(library)
+    shown = library.search(QUESTION, k=20).results
+    assert not any("groats" in (result.text or "") for result in shown)
+
+
+def test_a_document_moved_to_a_place_that_is_denied_is_not_shown_under_its_old_name(library, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndeny: [shut/]\n", encoding="utf-8")
+    library.write({"shut/pay.md": WAGE})
+    library.remove("pay.md")
+    library.ingest()
+    damage_newest(library)
+    assert "pay.md" in library.sources(QUESTION)
+    assert "pay.md" not in library.sources(QUESTION, base=library.base(policy_path=policy))
 
 
 # --- two policies ------------------------------------------------------------------------------------------------------

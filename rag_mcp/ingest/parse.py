@@ -15,6 +15,7 @@ from rag_mcp.ingest.frontmatter import parse_front_matter
 from rag_mcp.ingest.guard import Finding, Tier, mask
 from rag_mcp.models import DocClass, Passage, SourceClass
 from rag_mcp.policy import WITHHELD_BY
+from rag_mcp.stores.withdrawn import MASKED
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
 
@@ -116,7 +117,7 @@ def _masked_notice(found: Sequence[Finding]) -> str:
     lines = sorted({each.line for each in found})
     shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + (", …" if len(lines) > _LINES_SHOWN else "")
     what = "1 possible secret" if len(found) == 1 else f"{len(found)} possible secrets"
-    return f"{what} masked (line{'s' if len(lines) > 1 else ''} {shown})"
+    return f"{what} {MASKED} (line{'s' if len(lines) > 1 else ''} {shown})"
 
 
 def _notices(unread: str | None, found: Sequence[Finding]) -> tuple[str, ...]:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rag_mcp.models import SourceClass
 from rag_mcp.policy import RESTRICTED, Policy, classes_of, denied
+
+if TYPE_CHECKING:
+    from rag_mcp.stores.withdrawn import Withdrawal
 
 __all__ = [
     "AccessPlan",
@@ -79,12 +83,12 @@ class Rights:
 
     The index knows the class a document had when it was ingested, the policy the one it has by its path now. Each of
     them counts, so neither an ingest under another policy nor a server under another one opens anything. ``withdrawn``
-    holds what the generation that is read must not show any more: the class a document has now, None for none.
+    holds what the generation that is read must not show any more, or only to who may see where it is now.
     """
 
     profile: ResolvedProfile
     policy: Policy
-    withdrawn: Mapping[str, SourceClass | None] = field(default_factory=dict)
+    withdrawn: Mapping[str, Withdrawal] = field(default_factory=dict)
 
     def may_see(self, source_class: SourceClass, source: str, *, requested: SourceClass | None) -> bool:
         """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
@@ -105,11 +109,16 @@ class Rights:
         if denied(self.policy, source):
             return False
         now = classes_of(self.policy, source)
-        if source in self.withdrawn:
-            moved = self.withdrawn[source]
-            if moved is None:
+        since = self.withdrawn.get(source)
+        if since is not None:
+            if since.hidden:
                 return False
-            now = (*now, moved)
+            if since.source_class is not None:
+                now = (*now, since.source_class)
+            if since.renamed is not None:
+                if denied(self.policy, since.renamed):
+                    return False
+                now = (*now, *classes_of(self.policy, since.renamed))
         profile = self.profile
         unasked = frozenset() if explicit else profile.explicit_only - {requested}
         return all(each in profile.classes and each not in unasked for each in now)

@@ -1,6 +1,6 @@
-"""What older generations hold and must not show any more: documents withdrawn or moved to another class since.
+"""What older generations hold and must not show any more: documents withdrawn, masked or moved since.
 
-    <store>/withdrawn.json      {path: [since, why, class]}
+    <store>/withdrawn.json      {path: [since, cause, digest of the text, class, path now]}
 
 A generation with a number below ``since`` may still hold the document, and can be served again: after damage of a newer
 one, by a rollback, from a pointer that was restored. The record is written before the pointer moves, so no moment shows
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,26 +23,52 @@ from rag_mcp.stores.files import read_json, write_json
 from rag_mcp.stores.generations import GenerationStore
 from rag_mcp.stores.manifest import Manifest
 
-__all__ = ["Cause", "Withdrawal", "WithdrawalWatch", "read_withdrawals", "settled", "withdraw", "write_withdrawals"]
+__all__ = [
+    "MASKED",
+    "Cause",
+    "Withdrawal",
+    "WithdrawalWatch",
+    "read_withdrawals",
+    "settled",
+    "withdraw",
+    "write_withdrawals",
+]
+
+MASKED = "masked"
+"""Stands in every notice about a file of which something is not shown."""
 
 _NAME = "withdrawn.json"
 
 
 class Cause(StrEnum):
-    """``WITHHELD`` is still in the corpus folder and left out (its head, a secret, a rule); ``GONE`` is not there."""
+    """``WITHHELD`` is still in the corpus folder and left out (its head, a secret, a rule); ``GONE`` is not there;
+    ``MASKED`` is there, with something masked that was not; ``MOVED`` to another class, ``RENAMED`` to another path."""
 
     WITHHELD = "withheld"
     GONE = "gone"
+    MASKED = "masked"
     MOVED = "moved"
+    RENAMED = "renamed"
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """Holds for generations numbered below ``since``; ``now`` is the class the document has today, if it has any."""
+    """Holds for generations numbered below ``since``.
+
+    ``sha256`` is of the text that was withdrawn: it is shown again when the corpus holds the very same again.
+    ``source_class`` is the one it was moved to, ``renamed`` the path: whoever may see that may see the old.
+    """
 
     since: int
     cause: Cause
-    now: SourceClass | None = None
+    sha256: str
+    source_class: SourceClass | None = None
+    renamed: str | None = None
+
+    @property
+    def hidden(self) -> bool:
+        """Whether nobody may see it, under whatever profile."""
+        return self.source_class is None and self.renamed is None
 
 
 Withdrawals = Mapping[str, Withdrawal]
@@ -62,26 +88,53 @@ def withdraw(
     ``known`` is the record so far, ``before`` what kept generations hold, ``oldest`` the lowest number among them. A
     file that is gone but whose text is still there under another name of the same class was renamed, not withdrawn.
     """
-    found = {path: each for path, each in settled(known, after).items() if each.since > oldest}
-    texts = {(entry.sha256, entry.source_class) for entry in after.files.values()}
+    names = {(entry.sha256, entry.source_class): path for path, entry in after.files.items()}
+
+    def lost(path: str, sha256: str, source_class: SourceClass | None) -> Withdrawal:
+        if on_disk(path):
+            return Withdrawal(number, Cause.WITHHELD, sha256)
+        name = names.get((sha256, source_class)) if source_class is not None else None
+        return Withdrawal(number, Cause.RENAMED if name else Cause.GONE, sha256, renamed=name)
+
+    found: dict[str, Withdrawal] = {}
+    for path, each in settled(known, after).items():
+        if each.since <= oldest:
+            continue
+        target = after.files.get(each.renamed or path)
+        followed = each.renamed is None or (target is not None and target.sha256 == each.sha256)
+        found[path] = each if followed else replace(lost(each.renamed or path, each.sha256, None), since=each.since)
     for manifest in before:
         for path, entry in manifest.files.items():
             now = after.files.get(path)
-            if now is not None and now.source_class is not entry.source_class:
-                found[path] = Withdrawal(number, Cause.MOVED, now.source_class)
-            elif now is None and path not in found:
-                present = on_disk(path)
-                if present or (entry.sha256, entry.source_class) not in texts:
-                    found[path] = Withdrawal(number, Cause.WITHHELD if present else Cause.GONE)
+            if now is None:
+                found[path] = lost(path, entry.sha256, entry.source_class)
+            elif now.source_class is not entry.source_class:
+                found[path] = Withdrawal(number, Cause.MOVED, entry.sha256, now.source_class)
+            elif _newly_masked(path, manifest, after):
+                found[path] = Withdrawal(number, Cause.MASKED, entry.sha256)
     return found
 
 
+def _newly_masked(path: str, before: Manifest, after: Manifest) -> bool:
+    """Whether ``before`` shows what ``after`` masks: other lines of an edited file do not tell, so it is not asked."""
+    then, now = _masked(before, path), _masked(after, path)
+    same_text = before.files[path].sha256 == after.files[path].sha256
+    return bool(now) and (not then or (same_text and then != now))
+
+
+def _masked(manifest: Manifest, path: str) -> list[str]:
+    return [text for text in manifest.notices.get(path, ()) if MASKED in text]
+
+
 def settled(known: Withdrawals, live: Manifest) -> dict[str, Withdrawal]:
-    """``known`` without what ``live`` holds again, in the class that was recorded if one was."""
+    """``known`` without the texts that ``live`` holds again, under their path and not closed in another way since."""
     return {
         path: each
         for path, each in known.items()
-        if (entry := live.files.get(path)) is None or (each.now is not None and each.now is entry.source_class)
+        if (entry := live.files.get(path)) is None
+        or entry.sha256 != each.sha256
+        or entry.source_class is each.source_class
+        or (each.cause is Cause.MASKED and _masked(live, path))
     }
 
 
@@ -92,8 +145,8 @@ def read_withdrawals(root: Path) -> dict[str, Withdrawal] | None:
         if not isinstance(raw, dict):
             raise TypeError("not an object")
         return {
-            path: Withdrawal(int(since), Cause(cause), SourceClass(now) if now is not None else None)
-            for path, (since, cause, now) in raw.items()
+            path: Withdrawal(int(since), Cause(cause), str(sha), SourceClass(now) if now is not None else None, renamed)
+            for path, (since, cause, sha, now, renamed) in raw.items()
         }
     except FileNotFoundError:
         return None
@@ -103,7 +156,7 @@ def read_withdrawals(root: Path) -> dict[str, Withdrawal] | None:
 
 def write_withdrawals(root: Path, record: Withdrawals) -> None:
     """Replace the record atomically and durably. Raises OSError."""
-    write_json(root / _NAME, {path: [each.since, each.cause, each.now] for path, each in sorted(record.items())})
+    write_json(root / _NAME, {path: astuple(each) for path, each in sorted(record.items())})
 
 
 class WithdrawalWatch:
@@ -113,6 +166,7 @@ class WithdrawalWatch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read: tuple[Path, tuple[int, ...], dict[str, Withdrawal]] | None = None
+        self._since: dict[int, dict[str, Withdrawal]] = {}
 
     def since(self, store: GenerationStore, number: int) -> dict[str, Withdrawal]:
         """What must not be shown from generation ``number``. Raises StoreDamaged when there is a newer one and the
@@ -125,7 +179,10 @@ class WithdrawalWatch:
             raise
         if record is None and _superseded(store, number) and _keeps_record(store):
             raise StoreDamaged("The record of withdrawn documents is missing. Ingest again to write it anew.")
-        return {path: each for path, each in (record or {}).items() if each.since > number}
+        with self._lock:
+            if number not in self._since:
+                self._since[number] = {path: each for path, each in (record or {}).items() if each.since > number}
+            return self._since[number]
 
     def _record(self, root: Path) -> dict[str, Withdrawal] | None:
         try:
@@ -140,7 +197,7 @@ class WithdrawalWatch:
                 record = read_withdrawals(root)
                 if record is None:
                     return None
-                self._read = (root, stamp, record)
+                self._read, self._since = (root, stamp, record), {}
             return self._read[2]
 
 
