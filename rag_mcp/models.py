@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 __all__ = [
+    "HIDDEN_MARK",
     "Chunk",
     "Citation",
     "Coverage",
@@ -34,6 +35,9 @@ __all__ = [
     "SourceInventory",
     "Status",
 ]
+
+HIDDEN_MARK = "[comment not shown]"
+"""Stands in a passage for what no reader of the rendered page sees; it is shown, and never searched."""
 
 
 class SourceClass(StrEnum):

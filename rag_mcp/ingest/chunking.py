@@ -12,25 +12,19 @@ import functools
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.models import Passage
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
+from rag_mcp.ingest.blocks import CONTAINERS, Node, parse_blocks, plain
+from rag_mcp.models import HIDDEN_MARK, Passage
 
 __all__ = ["CHUNKER_VERSION", "ChunkLimits", "chunk_text", "embedded_text", "first_heading"]
 
-CHUNKER_VERSION = "1"
+CHUNKER_VERSION = "2"
 """Goes up with every change that can give another passage or another embedded text for the same file."""
 
-_MAX_NESTING = 100
-_MAX_HEADING_CHARS = 1_000
 _MAX_CARRIED_CHARS = 200
 _SMALLEST_LIMIT = 16
 _CHARS_PER_TOKEN = 16
@@ -66,23 +60,12 @@ class ChunkLimits:
 # --- the structure of the file ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Node:
-    """A block on the lines ``start <= line < end``; only lists, their items and quotes have children."""
-
-    kind: str
-    start: int
-    end: int
-    children: list[_Node] = field(default_factory=list)
-    heading: tuple[int, str] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class _Section:
     path: tuple[str, ...]
     start: int
     end: int
-    blocks: Sequence[_Node]
+    blocks: Sequence[Node]
 
 
 class _Source:
@@ -106,72 +89,6 @@ class _Source:
         return bisect_right(self._breaks, offset - 1) + 1
 
 
-@functools.cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
-
-
-@functools.cache
-def _block_parser() -> MarkdownIt:
-    """Blocks only: inline markup matters in headings alone, and is the part that can be slow on hostile input."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
-    parser.core.ruler.enableOnly(["normalize", "block"])
-    return parser
-
-
-_CONTAINERS = frozenset({"bullet_list", "ordered_list", "list_item", "blockquote"})
-
-
-def _parse(body: str) -> list[_Node]:
-    """Top-level blocks in order, headings with level and plain text."""
-    env: dict[str, Any] = {}
-    # A stray carriage return would be a line break to the parser; it is not one to us, nor to an editor's line count.
-    tokens = _block_parser().parse(body.replace("\r", " "), env)
-    root = _Node("root", 0, 0)
-    open_nodes: list[_Node] = [root]
-    for index, token in enumerate(tokens):
-        kind = token.type.removesuffix("_open")
-        if token.nesting < 0 and token.type.removesuffix("_close") in _CONTAINERS:
-            open_nodes.pop()
-        elif token.nesting >= 0 and token.map and token.block and token.type != "inline":
-            node = _Node(kind, token.map[0], token.map[1])
-            if kind in _CONTAINERS or token.level == len(open_nodes) - 1:
-                open_nodes[-1].children.append(node)
-            if kind in _CONTAINERS:
-                open_nodes.append(node)
-            elif kind == "heading" and token.level == 0:
-                node.heading = (int(token.tag[1]), _plain(tokens[index + 1].content, env))
-    return root.children
-
-
-_ATTRIBUTES = re.compile(r"[ \t]*\{[#.][^{}\n]*\}$")
-
-
-def _plain(heading: str, env: Mapping[str, Any]) -> str:
-    """The words of a heading: no markup, entities decoded, no trailing ``{#anchor}``."""
-    heading = _ATTRIBUTES.sub("", heading.strip())
-    if len(heading) > _MAX_HEADING_CHARS:
-        return " ".join(heading[:_MAX_HEADING_CHARS].split()) + "…"
-    tokens: list[Token] = []
-    parser = _parser()
-    parser.inline.parse(heading, parser, dict(env), tokens)
-    return " ".join("".join(_inline_words(tokens)).split())
-
-
-def _inline_words(tokens: Sequence[Token]) -> Iterator[str]:
-    for token in tokens:
-        if token.type in {"softbreak", "hardbreak"}:
-            yield " "
-        elif token.type == "image":
-            yield from _inline_words(token.children or ())
-        elif token.type != "html_inline":
-            yield token.content
-
-
 def first_heading(text: str, body_start: int = 0) -> str | None:
     """The plain text of the first level-one heading (ATX or setext), or None."""
     name = _first_name(_head_up_to_candidate(text, body_start))
@@ -180,7 +97,7 @@ def first_heading(text: str, body_start: int = 0) -> str | None:
 
 
 def _first_name(body: str) -> str | None:
-    names = (node.heading[1] for node in _parse(body) if node.heading and node.heading[0] == 1)
+    names = (node.heading[1] for node in parse_blocks(body) if node.heading and node.heading[0] == 1)
     return next((name for name in names if name), None)
 
 
@@ -193,7 +110,7 @@ def _head_up_to_candidate(text: str, body_start: int) -> str:
     return text[body_start : match.end()] if match else ""
 
 
-def _sections(nodes: Sequence[_Node], last_line: int) -> Iterator[_Section]:
+def _sections(nodes: Sequence[Node], last_line: int) -> Iterator[_Section]:
     """Sections in order. A heading without a body joins the subsection that follows: its words are in that path."""
     stack: list[tuple[int, str]] = []
     start, first = 0, 0
@@ -214,7 +131,7 @@ def _path(stack: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     return tuple(name for _, name in stack if name)
 
 
-def _carried(since: Sequence[_Node], heading: _Node) -> bool:
+def _carried(since: Sequence[Node], heading: Node) -> bool:
     """Whether the open section is nothing but headings, each one short and a parent of the next."""
     levels = [node.heading[0] for node in since if node.heading and 0 < len(node.heading[1]) <= _MAX_CARRIED_CHARS]
     if not since or len(levels) < len(since) or heading.heading is None:
@@ -234,7 +151,7 @@ def embedded_text(
     the first heading. A title and path that would take more than about a third of ``max_tokens`` are shortened.
     """
     context = _context(title or "", tuple(heading_path), (limits or ChunkLimits()).max_tokens)
-    body = _without_headings(shown, heading_path).strip()
+    body = _without_headings(shown.replace(HIDDEN_MARK, ""), heading_path).strip()
     return "\n\n".join(part for part in (context, body) if part)
 
 
@@ -304,7 +221,7 @@ def _without_headings(shown: str, heading_path: Sequence[str]) -> str:
     rest = shown
     while names:
         heading, end = _leading_heading(rest)
-        if heading is None or not {_squashed(heading), _squashed(_plain(heading, {}))} & names:
+        if heading is None or not {_squashed(heading), _squashed(plain(heading, {}))} & names:
             return rest
         rest = rest[end:]
     return rest
@@ -357,7 +274,7 @@ class _Span:
     end: int
     kind: str
     cost: float
-    node: _Node | None = None
+    node: Node | None = None
     header: str = ""
     parts: tuple[_Span, ...] = ()
     depth: int = 0
@@ -391,7 +308,7 @@ def chunk_text(
     source = _Source(text, body_start)
     limits = limits or ChunkLimits()
     passages: list[Passage] = []
-    for section in _sections(_parse(text[body_start:]), text.count("\n", body_start) + 1):
+    for section in _sections(parse_blocks(text[body_start:]), text.count("\n", body_start) + 1):
         passages.extend(_SectionCutter(source, section, title, count, limits).passages())
     return passages
 
@@ -486,7 +403,7 @@ class _SectionCutter:
 
     def _blocks(self, start: int, end: int) -> Sequence[_Span]:
         """The section's blocks; lines no block claims (link definitions) go with the block before."""
-        blocks: Sequence[_Node] = self._section.blocks or [_Node("paragraph", 0, 0)]
+        blocks: Sequence[Node] = self._section.blocks or [Node("paragraph", 0, 0)]
         edges = [start, *(self._source.offset(block.start) for block in blocks[1:]), end]
         cost = 0.0
         spans: list[_Span] = []
@@ -560,7 +477,7 @@ class _SectionCutter:
         """Parts that tile the span; a single one has another kind and is asked again."""
         if span.parts:
             return span.parts
-        if span.node and span.kind in _CONTAINERS and span.node.children:
+        if span.node and span.kind in CONTAINERS and span.node.children:
             return self._children(span, span.node)
         if span.kind == "table" and span.node and len(rows := self._rows(span, span.node)) > 1:
             return rows
@@ -582,7 +499,7 @@ class _SectionCutter:
         edges = [(span.start, span.cost), *inside, (span.end, 0.0)]
         return [_Span(left, right, kind, cost) for (left, cost), (right, _) in pairwise(edges)]
 
-    def _children(self, span: _Span, node: _Node) -> list[_Span]:
+    def _children(self, span: _Span, node: Node) -> list[_Span]:
         depth = span.depth + 1
         starts = [span.start, *(self._source.offset(child.start) for child in node.children[1:]), span.end]
         return [
@@ -591,7 +508,7 @@ class _SectionCutter:
             if left < right
         ]
 
-    def _rows(self, span: _Span, table: _Node) -> list[_Span]:
+    def _rows(self, span: _Span, table: Node) -> list[_Span]:
         """Rows, the first together with header and delimiter; the others know the header to repeat."""
         header = self._text[self._source.offset(table.start) : self._source.offset(table.start + 2)]
         tokens = self._budget if len(header) > self._limits.max_chars // 2 else self._count(header)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from rag_mcp.errors import CorpusError
+from rag_mcp.ingest.blocks import code_ranges
 from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
 from rag_mcp.ingest.decode import shorten_data_uris
 from rag_mcp.ingest.docclass import classify_doc
 from rag_mcp.ingest.frontmatter import parse_front_matter
 from rag_mcp.ingest.guard import Finding, Tier, mask
-from rag_mcp.models import DocClass, Passage, SourceClass
+from rag_mcp.ingest.hidden import hide
+from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
 from rag_mcp.policy import WITHHELD_BY
 from rag_mcp.stores.withdrawn import MASKED
 
@@ -82,6 +84,7 @@ class Reader:
         if found:  # from here on nothing sees the values: not the title, not a property, no passage
             prepared = mask(prepared, found)
             front = parse_front_matter(prepared)
+        prepared = hide(prepared, front.body_start, code_ranges)
         heading_title = front.title or first_heading(prepared, front.body_start)
         passages = chunk_text(
             prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
@@ -103,7 +106,7 @@ class Reader:
             aliases=front.aliases,
             tags=front.tags,
             date=front.date,
-            language=self.detect_language(prepared[front.body_start :]),
+            language=self.detect_language(prepared[front.body_start :].replace(HIDDEN_MARK, "")),
             passages=tuple(self._parsed(passage, heading_title) for passage in passages),
             notices=_notices(front.unread, found),
         )

@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any
 
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
-from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.models import HIDDEN_MARK, Chunk, DocClass, SourceClass
 from rag_mcp.stores.analysis import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit, Subject
 from rag_mcp.stores.files import disk_is_full, is_writable, private_copy
@@ -341,8 +341,9 @@ class _ClassWriter:
     def _document(self, chunk: Chunk) -> Any:
         document = self._tantivy.Document()
         document.add_text("id", chunk.id)
-        language = detect_language(chunk.text, default=chunk.language)
-        body = index_terms(chunk.text, language, self._stem)
+        text = chunk.text.replace(HIDDEN_MARK, "")
+        language = detect_language(text, default=chunk.language)
+        body = index_terms(text, language, self._stem)
         lead: list[tuple[str, int]] = []
         start = body[-1][1] + _SECTION_GAP if body else 0
         for section in _lead_sections(chunk):

@@ -736,3 +736,19 @@ def test_a_torn_head_withholds_where_it_names_access_and_else_is_told(library):
         "Heron: nest",
         [],
     )
+
+
+def test_comments_are_neither_found_nor_quoted_and_lines_stay(library):
+    library.write(
+        {
+            "pond.md": "# Pond\n\nThe pond <!-- is leased -->is deep.\n\n<!--\nThe gander bites the\npostman.\n-->\n\n"
+            "Reeds grow there.\n\n```html\n<!-- a lesson on newts -->\n```\n",
+        }
+    )
+    library.ingest()
+    (chunk,) = library.dump().values()
+    assert "gander" not in chunk["text"]
+    assert "leased" not in chunk["text"]
+    assert chunk["text"].split("\n")[9] == "Reeds grow there."
+    assert "a lesson on newts" in chunk["text"]
+    assert chunk["text"].count("[comment not shown]") == 2
