@@ -7,13 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rag_mcp.config import Config
-from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged
+from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import (
     Coverage,
@@ -52,13 +53,16 @@ VECTOR_WAIT_S = 5.0
 _WATCH_S = 1.0
 _UNKNOWN = (-1,)
 _RETRY_S = 5.0
+# How long questions wait for the next generation, counted from when its opening began, before they go on on the old one.
+OPENING_WAIT_S = 1.0
 
 
 class KnowledgeBase:
     """A store and a profile, ready to answer; every method is thread-safe.
 
     Opening costs nothing; the first search (or ``warm_up``) loads indexes and model. The store's pointer is looked at
-    before every answer, so a published ingest is seen by the next question.
+    before every answer, so a published ingest is seen by the next question; where opening it takes longer than a moment,
+    the generation before goes on answering meanwhile. After ``close`` every method raises StoreError.
     """
 
     def __init__(self, config: Config, *, calibrated: bool = True) -> None:
@@ -70,6 +74,7 @@ class KnowledgeBase:
         self._telemetry = Telemetry()
         self._swap = threading.Lock()
         self._open: OpenGeneration | None = None
+        self._opening: tuple[Future[OpenGeneration], float] | None = None
         self._marker: tuple[int, ...] | None = None
         self._tried: tuple[tuple[int, ...] | None, float] = (None, 0.0)
         self._fallback_reason: str | None = None
@@ -90,6 +95,7 @@ class KnowledgeBase:
     def warm_up(self) -> None:
         """Load the live generation and the model, and follow publications from now on. Blocks; failures are only
         logged, since every answer names them."""
+        self._check_not_closed()
         with contextlib.suppress(RagMcpError):
             with self._lease() as opened:
                 opened.load_vectors()
@@ -100,8 +106,8 @@ class KnowledgeBase:
 
     def close(self) -> None:
         """Stop following and let go of the store; running searches finish."""
-        self._closed.set()
         with self._swap:
+            self._closed.set()
             opened, self._open = self._open, None
         if opened is not None:
             opened.retire()
@@ -109,6 +115,10 @@ class KnowledgeBase:
             embedder, self._embedder = self._embedder, None
         if embedder is not None:
             embedder.close()
+
+    def _check_not_closed(self) -> None:
+        if self._closed.is_set():
+            raise StoreError("This knowledge base has been closed; open another one.")
 
     def _spawn(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -132,12 +142,14 @@ class KnowledgeBase:
         """Bring the store in step with the corpus; see rag_mcp.ingest.pipeline.run_ingest."""
         from rag_mcp.ingest.pipeline import run_ingest
 
+        self._check_not_closed()
         return run_ingest(self._config, options or IngestOptions(), progress=progress)
 
     # --- search ------------------------------------------------------------------------------------------------------
 
     def search(self, request: SearchRequest) -> SearchResponse:
         """Answer within the profile. Raises IndexMismatch, StoreError or PolicyError; what merely degrades is told."""
+        self._check_not_closed()
         started = time.perf_counter()
         response = self._search(request)
         winner = response.results[0].source_class if response.results else None
@@ -165,8 +177,7 @@ class KnowledgeBase:
         def visible(source_class: SourceClass, source: str) -> bool:
             return rights.may_see(source_class, source, requested=request.source_class)
 
-        if not opened.vectors_ready():
-            self._load_in_background(opened)
+        opened.begin_loading()
         wait_s = 0.0 if request.mode is Mode.FTS else VECTOR_WAIT_S
         planes = opened.planes(lambda: self._embedder_for(opened), wait_s=wait_s)
         response = answer(
@@ -180,9 +191,6 @@ class KnowledgeBase:
             return response
         reasons = [self._fallback_reason, *([response.degraded_reason] if response.degraded_reason else [])]
         return replace(response, degraded=True, degraded_reason="; ".join(reasons))
-
-    def _load_in_background(self, opened: OpenGeneration) -> None:
-        threading.Thread(target=opened.load_vectors, name="rag-mcp-load", daemon=True).start()
 
     def _note_gap(self, question: str, reason: Reason | None) -> None:
         if self._config.gap_log is None:
@@ -246,28 +254,67 @@ class KnowledgeBase:
         raise StoreDamaged("The store changes too quickly to be read; try again.")
 
     def _current(self) -> OpenGeneration:
-        """The live generation, opened anew when the pointer has moved."""
-        marker = self._generations.marker()
-        if self._open is not None and marker == self._marker and not self._retry_due():
-            return self._open
+        """The live generation. When the pointer has moved, one thread opens the next one; questions give it a moment, and
+        then go on on the one that is open. With none open, or one in doubt, they have to wait."""
+        opened = self._open
+        if opened is not None and not self._outdated(self._generations.marker()):
+            return opened
         with self._swap:
-            return self._refresh(self._generations.marker())
+            self._check_not_closed()
+            opened = self._open
+            if opened is not None and not self._outdated(self._generations.marker()):
+                return opened
+            must_wait = opened is None or self._marker == _UNKNOWN
+            begins = self._opening is None
+            opening, began = self._opening = self._opening or (Future(), time.monotonic())
+        if begins and must_wait:
+            self._open_next(opening)
+        elif begins:
+            threading.Thread(target=self._open_next, args=(opening,), name="rag-mcp-open", daemon=True).start()
+        patience_s = OPENING_WAIT_S
+        if opened is not None and (self._fallback_reason is not None or opened.vectors_failed() is not None):
+            patience_s = VECTOR_WAIT_S  # what is open answers only in part
+        try:
+            return opening.result(None if must_wait else max(0.0, began + patience_s - time.monotonic()))
+        except TimeoutError:
+            if opened is None or opening.done():
+                raise
+            return opened
 
-    def _retry_due(self) -> bool:
-        return self._fallback_reason is not None and time.monotonic() - self._tried[1] > _RETRY_S
+    def _outdated(self, marker: tuple[int, ...] | None) -> bool:
+        retry_due = self._fallback_reason is not None and time.monotonic() - self._tried[1] > _RETRY_S
+        return marker != self._marker or retry_due
+
+    def _open_next(self, opening: Future[OpenGeneration]) -> None:
+        """Open what is live now, for all who wait for ``opening``; no lock is held meanwhile."""
+        try:
+            found = self._refresh(self._generations.marker())
+        except BaseException as error:
+            with self._swap:
+                self._opening = None
+            opening.set_exception(error)
+        else:
+            with self._swap:
+                self._opening = None
+            opening.set_result(found)
 
     def _refresh(self, marker: tuple[int, ...] | None) -> OpenGeneration:
-        if self._open is not None and marker == self._marker and not self._retry_due():
-            return self._open
-        if self._open is not None and marker is None:
-            # The pointer is gone (a folder moved away, perhaps for a moment): what is open is still whole.
-            self._fallback_reason = "The store's pointer is missing; answering from the generation last opened."
-            self._marker, self._tried = marker, (marker, time.monotonic())
-            return self._open
+        """Only one thread at a time is in here."""
         self._tried = (marker, time.monotonic())
-        opened, reason = self._open_best()
-        old, self._open = self._open, opened
-        self._marker, self._fallback_reason = marker, reason
+        old = self._open
+        if old is not None and marker is None:
+            # The pointer is gone (a folder moved away, perhaps for a moment): what is open is still whole.
+            opened = old
+            reason: str | None = "The store's pointer is missing; answering from the generation last opened."
+        else:
+            opened, reason = self._open_best()
+        with self._swap:
+            closed = self._closed.is_set()
+            if not closed:
+                self._open, self._marker, self._fallback_reason = opened, marker, reason
+        if closed:
+            opened.retire()
+            self._check_not_closed()
         if old is not None and old is not opened:
             old.retire()
         return opened
@@ -405,6 +452,7 @@ class KnowledgeBase:
 
     @contextlib.contextmanager
     def _timed(self, tool: str) -> Iterator[None]:
+        self._check_not_closed()
         started = time.perf_counter()
         status = "ERROR"
         try:

@@ -12,6 +12,7 @@ from support import Library, run_cli
 from rag_mcp.errors import StoreError
 from rag_mcp.maintenance import repair
 from rag_mcp.models import Reason, SourceClass
+from rag_mcp.owner import Owner
 from rag_mcp.stores.verify import verify_store
 
 FILES = {
@@ -66,6 +67,7 @@ def library(prepared, tmp_path):
     """A copy of the prepared store, names that share a file included."""
     subprocess.run(["cp", "-a", prepared / "corpus", prepared / "store", tmp_path], check=True)
     with Library(tmp_path / "corpus", tmp_path / "store", profile="auditor") as found:
+        found.generations.belong_to(Owner(found.corpus, "a copy"))
         yield found
 
 

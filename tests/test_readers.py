@@ -293,7 +293,7 @@ copies = len(list(config.scratch_dir.iterdir()))
 base.close()
 left = len(list(config.scratch_dir.iterdir()))
 try:
-    base.ingest(IngestOptions(full=True))
+    KnowledgeBase.open(config).ingest(IngestOptions(full=True))
     refused = None
 except RagMcpError as error:
     refused = error.code
@@ -457,3 +457,143 @@ def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypa
     started = time.monotonic()
     assert library.sources("heron lamp", base=base, mode="fts")[0] == "docs/other.md"
     assert time.monotonic() - started < 4
+
+
+# --- opening, loading and closing
+
+
+@pytest.fixture
+def slow_opening(monkeypatch):
+    """Generation 2 can't be opened before ``go_on``; ``opened`` counts who tried."""
+    from rag_mcp.search.opened import OpenGeneration
+
+    class Slow:
+        began, go_on = threading.Event(), threading.Event()
+        opened: list[int] = []
+
+    original = OpenGeneration.__init__
+
+    def slowly(self, generation, **options):
+        Slow.opened.append(generation.number)
+        if generation.number == 2:
+            Slow.began.set()
+            assert Slow.go_on.wait(60)
+        original(self, generation, **options)
+
+    monkeypatch.setattr(OpenGeneration, "__init__", slowly)
+    yield Slow
+    Slow.go_on.set()
+
+
+def test_questions_go_on_on_the_old_generation_while_one_thread_opens_the_next(library, slow_opening):
+    library.write(BASE)
+    library.ingest()
+    base = library.base()
+    assert library.search("heron lamp", base=base).generation == 1
+    library.write(NEW)
+    library.ingest()
+    answers = []
+    asking = [
+        threading.Thread(target=lambda: answers.append(library.search("heron lamp", base=base))) for _ in range(6)
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(30)
+    assert slow_opening.began.is_set() and not slow_opening.go_on.is_set()
+    assert [(found.generation, found.degraded) for found in answers] == [(1, False)] * 6
+    assert base.status().generation == 1
+    slow_opening.go_on.set()
+    until = time.monotonic() + 30
+    while library.search("violet semaphore", base=base).generation != 2:
+        assert time.monotonic() < until
+    assert slow_opening.opened == [1, 2]
+    assert library.sources("violet semaphore", base=base)[0] == "docs/new.md"
+
+
+def test_the_first_questions_wait_for_the_one_opening_there_is(library, slow_opening):
+    library.write(BASE)
+    library.ingest()
+    library.write(NEW)
+    library.ingest()
+    base = library.base()
+    answers = []
+    asking = [
+        threading.Thread(target=lambda: answers.append(library.sources("heron lamp", base=base))) for _ in range(6)
+    ]
+    for thread in asking:
+        thread.start()
+    assert slow_opening.began.wait(30)
+    assert answers == []
+    slow_opening.go_on.set()
+    for thread in asking:
+        thread.join(30)
+    assert len(answers) == 6 and all(found[0] == "docs/other.md" for found in answers)
+    assert slow_opening.opened == [2]
+
+
+def test_a_generation_that_is_ready_after_the_close_is_let_go_of_again(library, slow_opening):
+    library.write(BASE)
+    library.ingest()
+    base = library.base()
+    library.search("heron lamp", base=base)
+    library.write(NEW)
+    library.ingest()
+    assert library.search("heron lamp", base=base).generation == 1
+    base.close()
+    slow_opening.go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "rag-mcp-open":
+            thread.join(30)
+    library.write({"docs/third.md": "# Third\n\nA third one.\n"})
+    library.ingest(clean=True)
+    assert library.generations.numbers() == [3]  # nothing is pinned any more
+
+
+def test_keyword_questions_asked_while_the_vector_index_loads_start_one_loader(library, monkeypatch):
+    from rag_mcp.search.opened import OpenGeneration
+
+    library.write(BASE)
+    library.ingest()
+    base = library.base()
+    loaders, go_on = [], threading.Event()
+    original = OpenGeneration.load_vectors
+
+    def slowly(self):
+        loaders.append(threading.current_thread().name)
+        assert go_on.wait(60)
+        original(self)
+
+    monkeypatch.setattr(OpenGeneration, "load_vectors", slowly)
+    for _ in range(20):
+        assert library.sources("heron lamp", base=base, mode="fts")[0] == "docs/other.md"
+    go_on.set()
+    assert not library.search("heron lamp", base=base, mode="vector").degraded
+    assert loaders == ["rag-mcp-load"]
+
+
+def test_after_the_close_every_method_is_an_error_and_opens_nothing(library):
+    from rag_mcp.contract import parse_search
+    from rag_mcp.errors import StoreError
+    from rag_mcp.models import DocumentRequest, ListRequest
+
+    library.write(BASE)
+    library.ingest()
+    used, unused = library.base(), library.base()
+    assert library.sources("heron lamp", base=used)
+    for base in (used, unused):
+        base.close()
+        base.close()
+        for call in (
+            lambda base=base: base.search(parse_search({"query": "heron lamp"})),
+            lambda base=base: base.search(parse_search({"query": "heron lamp", "source_class": "memory"})),
+            lambda base=base: base.get_document(DocumentRequest("docs/other.md")),
+            lambda base=base: base.list_documents(ListRequest()),
+            lambda base=base: base.list_sources(),
+            lambda base=base: base.status(),
+            lambda base=base: base.warm_up(),
+            lambda base=base: base.ingest(),
+        ):
+            with pytest.raises(StoreError, match="has been closed"):
+                call()
+        assert base._open is None

@@ -53,6 +53,7 @@ class OpenGeneration:
         self._vectors: ChromaReader | None = None
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
+        self._loading = False
         broken = _broken_classes(generation, self._needed, partial=partial)
         self.keywords = TantivyReader(generation.keywords_path, scratch=scratch, broken=broken)
 
@@ -82,8 +83,17 @@ class OpenGeneration:
                 found.setdefault(entry.series, {}).setdefault(entry.day, path)
         return found
 
+    def begin_loading(self) -> None:
+        """Load the vector index in a thread of its own, unless one is at it or done, however many questions ask."""
+        with self._lock:
+            begins, self._loading = not self._loading, True
+        if begins:
+            threading.Thread(target=self.load_vectors, name="rag-mcp-load", daemon=True).start()
+
     def load_vectors(self) -> None:
         """Open the vector index; a failure is kept as a reason, not raised. Opens once, whoever calls."""
+        with self._lock:
+            self._loading = True
         with self._vector_lock:
             if self._vectors_done.is_set():
                 return
