@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 FAILED, USAGE, LOCKED, STRICT, INTERRUPTED = 1, 2, 3, 4, 130
+
+# Files that a report names: for people, and as JSON.
+_TOLD, _TOLD_JSON = 20, 1_000
 
 app = typer.Typer(
     name="rag-mcp",
@@ -297,8 +300,18 @@ def _progress(*, enabled: bool) -> _Progress:
 
 
 def summary_payload(summary: IngestSummary) -> dict[str, object]:
-    """The summary as JSON has it."""
-    return asdict(summary)
+    """The summary as JSON has it: totals of all, and files by name up to a limit."""
+    from rag_mcp.tally import tally
+
+    skipped, notices = (tally(items, most=_TOLD_JSON) for items in (_skips(summary), _notices(summary)))
+    return {
+        **asdict(replace(summary, skipped=(), notices=())),
+        "skipped": [{"source": source, "reason": reason} for source, reason in skipped.examples],
+        "skipped_by_reason": dict(skipped.by_kind),
+        "notices": [{"source": source, "text": text} for source, text in notices.examples],
+        "notices_total": notices.total,
+        "notices_by_text": dict(notices.by_kind),
+    }
 
 
 def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
@@ -323,10 +336,27 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
         typer.echo(f"Built anew: {one_line(summary.rebuilt_because)}.")
     for reason, count in summary.excluded.items():
         typer.echo(f"Not part of the corpus: {count} ({reason}).")
-    for item in summary.skipped:
-        typer.echo(f"Left out: {one_line(item.source)}: {one_line(item.reason)}")
-    for notice in summary.notices:
-        typer.echo(f"Note: {one_line(notice.source)}: {one_line(notice.text)}")
+    _print_tally("Left out", _skips(summary))
+    _print_tally("Note", _notices(summary))
+
+
+def _skips(summary: IngestSummary) -> list[tuple[str, str]]:
+    return [(item.source, item.reason) for item in summary.skipped]
+
+
+def _notices(summary: IngestSummary) -> list[tuple[str, str]]:
+    return [(item.source, item.text) for item in summary.notices]
+
+
+def _print_tally(label: str, items: list[tuple[str, str]]) -> None:
+    from rag_mcp.sanitize import one_line
+    from rag_mcp.tally import tally
+
+    told = tally(items, most=_TOLD)
+    for source, text in told.examples:
+        typer.echo(f"{label}: {one_line(source)}: {one_line(text)}")
+    if told.total > len(told.examples):
+        typer.echo(f"{label}: {told.total:,} in all ({one_line(told.kinds)}); --json names up to {_TOLD_JSON:,}.")
 
 
 # --- query -----------------------------------------------------------------------------------------------------------
@@ -490,10 +520,19 @@ def verify(db: _Db = None, corpus: _Corpus = None, collection: _Collection = Non
     live_generation(store, config)
     number, problems = verify_store(store, scratch=config.scratch_dir)
     if as_json:
-        _say_json({"ok": not problems, "generation": number, "problems": problems})
+        _say_json(
+            {
+                "ok": not problems,
+                "generation": number,
+                "problems": problems[:_TOLD_JSON],
+                "problems_total": len(problems),
+            }
+        )
     else:
-        for problem in problems:
+        for problem in problems[:_TOLD]:
             typer.echo(one_line(problem))
+        if len(problems) > _TOLD:
+            typer.echo(f"… and {len(problems) - _TOLD:,} more")
         typer.echo(f"generation {number}: {'clean' if not problems else f'{len(problems)} problems'}")
     if problems:
         raise typer.Exit(FAILED)

@@ -38,6 +38,7 @@ from rag_mcp.models import (
 )
 from rag_mcp.paths import MAX_PATH_CHARS, from_cursor, plain_path, safe_source
 from rag_mcp.sanitize import neutralise, scrub, single_line
+from rag_mcp.tally import tally
 
 __all__ = [
     "CAPABILITIES_URI",
@@ -325,6 +326,7 @@ def _short(text: str, limit: int = 40) -> str:
 # --- answers out -----------------------------------------------------------------------------------------------------
 
 _LINE_CHARS = 2_000
+_EXAMPLES, _EXAMPLES_BYTES = 20, 2_000
 _ABSOLUTE_PATH = re.compile(
     r"""(?P<quote>['"`])(?:/|~/|\\\\|[A-Za-z]:[\\/]).*?(?P=quote)"""  # quoted: spaces may belong to it
     r"""|(?<![\w/:.\\<~-])(?:~?/[^\s'"`,;]|\\\\[^\s'"`,;]|[A-Za-z]:[\\/][^\s'"`,;])[^\s'"`,;]*"""
@@ -420,8 +422,19 @@ def status_payload(status: Status, telemetry: Mapping[str, object] | None = None
         "inventory": _plain(status.inventory),
         "integrity": _plain(status.integrity),
         "telemetry": _plain(status.telemetry if telemetry is None else telemetry),
-        "skipped": [{"source": _text(item.source), "reason": _text(item.reason)} for item in status.skipped],
+        **_said("skipped", "reason", [(item.source, item.reason) for item in status.skipped]),
+        **_said("notices", "text", [(item.source, item.text) for item in status.notices]),
         "notes": [_text(note) for note in status.notes],
+    }
+
+
+def _said(name: str, what: str, items: Sequence[tuple[str, str]]) -> Json:
+    """A bounded list with its total: however many files there are, an answer stays small."""
+    told = tally([(scrub(source), scrub(text)) for source, text in items], most=_EXAMPLES, max_bytes=_EXAMPLES_BYTES)
+    return {
+        name: [{"source": _text(source), what: _text(text)} for source, text in told.examples],
+        f"{name}_total": told.total,
+        f"{name}_by_{what}": {_text(kind): count for kind, count in told.by_kind.items()},
     }
 
 
@@ -886,7 +899,20 @@ OUTPUT_SCHEMAS: dict[str, Json] = {
             "inventory": _counts("Files and chunks of each class you may see."),
             "integrity": _counts("Whether the parts of the index agree."),
             "telemetry": _counts("Requests of this process, as counts and latencies; no query text."),
-            "skipped": _list(_object({"source": _STRING, "reason": _STRING})),
+            "skipped": _schema(
+                "array",
+                "Files left out by the last ingest, some of every reason if they are many.",
+                items=_object({"source": _STRING, "reason": _STRING}),
+            ),
+            "skipped_total": _schema("integer", "How many were left out."),
+            "skipped_by_reason": _counts("How many for each reason."),
+            "notices": _schema(
+                "array",
+                "What the last ingest said of indexed files, some of every kind if they are many.",
+                items=_object({"source": _STRING, "text": _STRING}),
+            ),
+            "notices_total": _INTEGER,
+            "notices_by_text": _counts("How many of each kind."),
             "notes": _STRINGS,
         }
     ),

@@ -28,6 +28,7 @@ from rag_mcp.stores.withdrawn import Cause, read_withdrawals, write_withdrawals
 
 __all__ = ["Finding", "RolledBack", "examine", "repair", "roll_back", "store_calibration"]
 
+_EXAMPLES = 3
 _LOW_DISK_BYTES = 500 * 1024 * 1024
 _NAMES_SHOWN = 5
 
@@ -155,7 +156,16 @@ def _refill_cache(store: GenerationStore, number: int) -> int:
 
 def examine(config: Config) -> list[Finding]:
     """Look at environment, model, policy, store, lock, disk and leftovers."""
-    checks = (_check_versions, _check_model, _check_policy, _check_corpus, _check_store, _check_lock, _check_disk)
+    checks = (
+        _check_versions,
+        _check_model,
+        _check_policy,
+        _check_corpus,
+        _check_store,
+        _check_last_run,
+        _check_lock,
+        _check_disk,
+    )
     return [finding for check in checks for finding in _guarded(check.__name__.removeprefix("_check_"), check(config))]
 
 
@@ -271,6 +281,30 @@ def _permissions(store: GenerationStore) -> Finding:
     return Finding(
         "permissions", False, f"other users can get at {wide[0]} and {len(wide) - 1} more; any ingest closes them"
     )
+
+
+def _check_last_run(config: Config) -> Iterator[Finding]:
+    from rag_mcp.policy import load_policy
+    from rag_mcp.search.access import Rights, resolve_profile
+    from rag_mcp.search.status import visible_report
+    from rag_mcp.stores.lastrun import read_last_run
+    from rag_mcp.tally import tally
+
+    last = read_last_run(_store(config).root)
+    if last is None:
+        return
+    policy = load_policy(config.policy_path)
+    skipped, notices = visible_report(last, Rights(resolve_profile(config.profile, policy), policy), {})
+    told = (
+        ("left out", tally([(item.source, item.reason) for item in skipped], most=_EXAMPLES)),
+        ("notes", tally([(item.source, item.text) for item in notices], most=_EXAMPLES)),
+    )
+    parts = [f"{found.total:,} {what}{f' ({found.kinds})' if found.total else ''}" for what, found in told]
+    examples = [f"{source}: {text}" for _, found in told for source, text in found.examples]
+    detail = "; ".join(
+        [f"{last.finished_at}: {', '.join(parts)}", *(["for example " + "; ".join(examples)] if examples else [])]
+    )
+    yield Finding("last ingest", True, detail)
 
 
 def _check_lock(config: Config) -> Iterator[Finding]:

@@ -387,4 +387,5 @@ class Status:
     integrity: Mapping[str, object]
     telemetry: Mapping[str, object]
     skipped: tuple[Skipped, ...] = ()
+    notices: tuple[Notice, ...] = ()
     notes: tuple[str, ...] = field(default=())

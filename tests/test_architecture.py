@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A module may import from its own level and from those above it in this list.
 LEVELS = (
     ("errors", "models", "data"),
-    ("config", "globs", "gitignore", "owner", "paths", "places", "sanitize", "telemetry"),
+    ("config", "globs", "gitignore", "owner", "paths", "places", "sanitize", "tally", "telemetry"),
     ("policy", "policy_file", "logs", "contract"),
     ("stores", "embedders"),
     ("ingest", "search"),
@@ -32,6 +32,10 @@ PURE = (
     "ingest/dates.py",
     "ingest/hidden.py",
     "search/fusion.py",
+    "search/shape.py",
+    "search/excerpt.py",
+    "evaluation/names.py",
+    "tally.py",
     "search/access.py",
     "errors.py",
     "models.py",

@@ -1,21 +1,34 @@
-"""Questions that found nothing, for the owner of the corpus: off unless a file is named; grouped by their words."""
+"""Questions that found nothing, for the owner of the corpus: off unless a file is named; grouped by their words.
+
+The log holds what people asked, so it is its owner's alone, is not written through a link, and stays small: a full one
+becomes the older one (``.1``), and the older one before it goes.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
+from rag_mcp.stores.files import owners_only
 
-__all__ = ["Gap", "GapGroup", "append_gap", "group_gaps", "read_gaps"]
+__all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "read_gaps"]
 
 # Questions that share this part of their words are taken for one subject.
 _ALIKE = 0.5
 _SHORT = 3
+# A question is compared with the latest groups that share a word with it, and with no more: else a word that stands in
+# every question would have each of them compared with all before.
+_COMPARED = 64
+MAX_LOG_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,48 +46,105 @@ class GapGroup:
 
 
 def append_gap(path: Path, gap: Gap) -> None:
-    """Add one line to a file that, if it is new, only its owner may read.
+    """Add one line to a file that only its owner may read; a full one is set aside first.
 
-    Raises OSError: the caller decides that a full disk must not fail a search.
+    Raises OSError, for a link and whatever else is no file too: the caller decides that it must not fail a search.
     """
     line = json.dumps({"at": gap.at, "question": gap.question, "reason": gap.reason}, ensure_ascii=False)
     # What UTF-8 can't carry, a lone surrogate, is spelled as JSON spells it.
-    with open(path, "a", encoding="utf-8", errors="backslashreplace", opener=_owners_only) as stream:
-        stream.write(line + "\n")
+    raw = f"{line}\n".encode("utf-8", "backslashreplace")
+    if _full(path, len(raw)):
+        os.replace(path, _older(path))
+    # Unbuffered: one write a line, so that lines of several processes do not mix.
+    with open(path, "ab", buffering=0, opener=_log_only) as stream:
+        stream.write(raw)
 
 
-def _owners_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _older(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
+def _full(path: Path, more: int) -> bool:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size + more > MAX_LOG_BYTES
+
+
+def _log_only(path: str, flags: int) -> int:
+    if os.path.islink(path):
+        raise OSError(errno.ELOOP, "it is a link, and links are not followed", path)
+    # A pipe that nobody reads would otherwise hold up the search.
+    descriptor = owners_only(path, flags | getattr(os, "O_NONBLOCK", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file", path)
+        if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+            with contextlib.suppress(PermissionError):  # of another owner: as it is
+                os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read_gaps(path: Path) -> list[Gap]:
-    """Lines that can't be read (a torn last one) are left out. Raises ConfigError when there is no such file."""
+    """The questions of the log and of the older one, of each the latest part if it is too large. Lines that can't be
+    read (a torn one) are left out. Raises ConfigError when there is no such file."""
+    gaps = list(_parsed(_tail(_older(path)))) if _older(path).is_file() else []
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return [*gaps, *_parsed(_tail(path))]
     except OSError as error:
         raise ConfigError(f"The gap log can't be read ({error.strerror}): {path}") from error
-    gaps = []
-    for line in lines:
+
+
+def _tail(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    with open(path, "rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4 * MAX_LOG_BYTES))
+        return stream.read()
+
+
+def _parsed(raw: bytes) -> Iterator[Gap]:
+    for line in raw.decode("utf-8", "replace").split("\n"):
         try:
-            raw = json.loads(line)
-            gaps.append(Gap(str(raw["at"]), str(raw["question"]), str(raw["reason"])))
-        except (ValueError, KeyError, TypeError):
+            value = json.loads(line)
+            yield Gap(str(value["at"]), str(value["question"]), str(value["reason"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return gaps
 
 
 def group_gaps(gaps: Iterable[Gap]) -> list[GapGroup]:
-    """Group questions by shared words (Jaccard), most frequent group first, ties by the latest."""
+    """Group questions by shared words (Jaccard), most frequent group first, ties by the latest. Linear in the text."""
     groups: list[tuple[frozenset[str], list[Gap]]] = []
+    of_words: dict[frozenset[str], int] = {}
+    with_word: dict[str, list[int]] = {}
     for gap in gaps:
         words = _words(gap.question)
-        home = next((members for other, members in groups if _alike(words, other)), None)
+        home = of_words.get(words)
         if home is None:
-            groups.append((words, [gap]))
-        else:
-            home.append(gap)
+            home = _home(words, groups, with_word)
+        if home is None:
+            home = len(groups)
+            groups.append((words, []))
+            for word in words:
+                with_word.setdefault(word, []).append(home)
+        of_words.setdefault(words, home)
+        groups[home][1].append(gap)
     found = [_group(members) for _, members in groups]
     return sorted(found, key=lambda group: (group.count, group.last_at), reverse=True)
+
+
+def _home(
+    words: frozenset[str], groups: Sequence[tuple[frozenset[str], list[Gap]]], with_word: dict[str, list[int]]
+) -> int | None:
+    """The first of the groups looked at whose first question is alike."""
+    shared = Counter(group for word in words for group in with_word.get(word, ())[-_COMPARED:])
+    alike = (group for group, count in shared.items() if count >= _ALIKE * (len(words) + len(groups[group][0]) - count))
+    return min(alike, default=None)
 
 
 def _group(members: Sequence[Gap]) -> GapGroup:
@@ -84,8 +154,3 @@ def _group(members: Sequence[Gap]) -> GapGroup:
 def _words(question: str) -> frozenset[str]:
     words = frozenset(re.findall(r"\w+", question.casefold()))
     return frozenset(word for word in words if len(word) > _SHORT) or words
-
-
-def _alike(words: frozenset[str], other: frozenset[str]) -> bool:
-    union = words | other
-    return bool(union) and len(words & other) / len(union) >= _ALIKE

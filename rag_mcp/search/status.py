@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_mcp.models import Skipped, Status
+from rag_mcp.models import Notice, Skipped, Status
 from rag_mcp.policy import WITHHELD_BY, Policy, classes_of, denied
 from rag_mcp.search.access import Rights
 from rag_mcp.search.documents import visible_counts
 from rag_mcp.stores.lastrun import LastRun, read_last_run
+from rag_mcp.stores.manifest import FileEntry
 
 if TYPE_CHECKING:
     from rag_mcp.search.opened import OpenGeneration
     from rag_mcp.stores.generations import GenerationInfo
 
-__all__ = ["build_status", "other_policy"]
+__all__ = ["build_status", "other_policy", "visible_report"]
 
 
 def build_status(
@@ -30,7 +31,7 @@ def build_status(
 ) -> Status:
     """``opened`` None is an empty store."""
     last = read_last_run(root)
-    skipped = _visible_skips(last, rights)
+    skipped, notices = visible_report(last, rights, opened.manifest.files if opened is not None else {})
     if opened is None:
         return Status(
             ok=False,
@@ -44,6 +45,7 @@ def build_status(
             integrity={},
             telemetry=telemetry,
             skipped=skipped,
+            notices=notices,
         )
     failed = opened.vectors_failed()
     reasons = [reason for reason in (fallback, failed) if reason]
@@ -63,6 +65,7 @@ def build_status(
         },
         telemetry=telemetry,
         skipped=skipped,
+        notices=notices,
     )
 
 
@@ -77,15 +80,21 @@ def other_policy(info: GenerationInfo, policy: Policy) -> str | None:
     )
 
 
-def _visible_skips(last: LastRun | None, rights: Rights) -> tuple[Skipped, ...]:
-    """Files left out by the last run, as far as their place belongs to a class the profile may see.
+def visible_report(
+    last: LastRun | None, rights: Rights, files: Mapping[str, FileEntry]
+) -> tuple[tuple[Skipped, ...], tuple[Notice, ...]]:
+    """What the last run left out and said, as far as its place belongs to classes the profile may see; ``files`` are
+    the indexed ones, whose class counts too.
 
-    A file that withholds itself is hidden from every profile, its existence too.
+    A file that withholds itself is hidden from every profile, its existence too. What is said of an ``--exclude`` is for
+    whoever ran the ingest: it may name what has been meant.
     """
     if last is None:
-        return ()
+        return (), ()
 
     def shown(source: str) -> bool:
+        if source in files and not rights.may_open(files[source].source_class, source):
+            return False
         # What was left out may be a folder, or a link to one: then rules about what lies in it speak too.
         places = (source, f"{source}/_.md")
         return all(
@@ -93,4 +102,6 @@ def _visible_skips(last: LastRun | None, rights: Rights) -> tuple[Skipped, ...]:
             for place in places
         )
 
-    return tuple(item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))
+    skipped = (item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))
+    notices = (item for item in last.notices if not item.source.startswith("--") and shown(item.source))
+    return tuple(skipped), tuple(notices)
