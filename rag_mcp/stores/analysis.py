@@ -231,7 +231,7 @@ _VERSION_SIGN = re.compile(r"v(?:er|ersion)?(?=\d+\.)", re.IGNORECASE)
 _DOTTED_NUMBER = re.compile(r"\d+(?:\.\d+)+")
 _ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _PATH = re.compile(r"[/\\:@&>]")
-_QUANTITY = re.compile(r"\d+(?:\.\d+)?(?:[^\W\d_]{1,4}|(?:-[^\W\d_]{2,})+)")
+_QUANTITY = re.compile(r"\d+(?:\.\d+)?(?:[^\W\d_]{1,4}|(?:-[^\W\d_]{2,})+|(?:\.\d+)*\.[xX])")
 _DOTTED_YEAR = re.compile(r"\d{1,2}\.\d{1,2}\.(\d{4})")
 
 
@@ -369,13 +369,18 @@ _WORDED_DAY = re.compile(
 )
 
 
+_DOTTED_DAY = re.compile(r"(?<![\w.])(0?[1-9]|[12]\d|3[01])\.(0?[1-9]|1[0-2])\.([12]\d{3})(?![\w.]*\d)")
+
+
 def _worded_days(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Days written in words, "5 March 2026" or "March 5, 2026", with the term their ISO spelling has too."""
+    """Days written as "5 March 2026", "March 5, 2026" or "05.03.2026", with the term their ISO spelling has too."""
     for found in _WORDED_DAY.finditer(text):
         month = _MONTHS.get((found["month"] or found["first"]).lower())
         day = int(found["day"] or found["second"])
         if month and 1 <= day <= 31:
             yield found, f"{found['year']}.{month:02}.{day:02}"
+    for found in _DOTTED_DAY.finditer(text):
+        yield found, f"{found[3]}.{int(found[2]):02}.{int(found[1]):02}"
 
 
 def _humps(segment: str) -> list[str]:
@@ -521,8 +526,8 @@ def read_query(text: str) -> QueryText:
 
 def _iso_days(text: str) -> str:
     """The text with days in words spelt as ISO dates: each is one thing asked for."""
-    days = list(_worded_days(text))
-    for found, whole in reversed(days):
+    days = sorted(_worded_days(text), key=lambda day: day[0].start(), reverse=True)
+    for found, whole in days:
         text = f"{text[: found.start()]}{whole.replace('.', '-')}{text[found.end() :]}"
     return text
 

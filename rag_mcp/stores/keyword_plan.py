@@ -253,7 +253,8 @@ class Planner:
                 unit = self._word_unit(word, (*stems[word], *joined, *filter(None, [designations.get(word)])))
                 for one in [unit] if unit.known else self._letter_units(piece) or [unit]:
                     asked.setdefault(
-                        one.label, replace(one, fixed=piece.surface if word in designations or piece.initials else "")
+                        one.label,
+                        replace(one, fixed=self._fixed(word, piece) if word in designations or piece.initials else ""),
                     )
         return helping | asked
 
@@ -265,6 +266,11 @@ class Planner:
             return []
         credit = _LETTER_CREDIT if len(content) > 1 else 1.0
         return [replace(self._word_unit(letter, [letter]), weight=credit, credit=credit) for letter in content]
+
+    def _fixed(self, label: str, piece: Piece) -> str:
+        """The spelling of a number or code; none where it is the beginning of longer numbers: 3.4.1 is a 3.4 too."""
+        longer = any(known.prefixed(f"{label}.", 1) for known in self._classes)
+        return "" if longer else piece.surface
 
     def _word_unit(self, word: str, forms: Iterable[str]) -> Unit:
         found = self._known((*forms, *self._digests(word)))
@@ -286,7 +292,7 @@ class Planner:
             phrases=phrases,
             exact=True,
             parts=() if code else parts,  # the parts of another code are no part of an answer
-            fixed=piece.surface if code else "",
+            fixed=self._fixed(whole, piece) if code else "",
         )
 
     def _prefix_unit(self, prefix: str, stems: Mapping[str, tuple[str, ...]]) -> Unit:

@@ -155,7 +155,7 @@ def neighbours(request, tmp_path_factory):
 ABSENT = [
     ("what does version 3.4.3 of the dredge take", "3.4.3"),
     ("dredge v3.4.3", "v3.4.3"),
-    ("version 3.4 of the dredge", "3.4"),
+    ("version 3.5 of the dredge", "3.5"),
     ("dredge 3.4.1.1 oil", "3.4.1.1"),
     ("what is part ZX-4484", "ZX-4484"),
     ("zx4484", "zx4484"),
@@ -165,6 +165,7 @@ ABSENT = [
     ("which boats use channel 8442", "8442"),
     ("what fell on 2033-03-10", "2033-03-10"),
     ("did the mast fall on 10 March 2033", "2033-03-10"),
+    ("mast 10.03.2033", "2033-03-10"),
     ("the lock dug in 1888", "1888"),
     ("what does C.D. steer", "C.D"),
 ]
@@ -191,6 +192,7 @@ def test_a_number_that_stands_nowhere_is_not_answered_from_its_neighbours(neighb
         ("what does rule 18 forbid", "rules.md"),
         ("channel 8441", "rules.md"),
         ("mast on 9 March 2033", "log.md"),
+        ("mast 9.3.2033", "log.md"),
         ("mast 2033-03-11", "log.md"),
         ("what does K.L. cook", "crew.md"),
     ],

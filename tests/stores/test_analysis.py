@@ -239,6 +239,7 @@ def test_a_number_with_dots_is_one_word_and_its_digits_are_none(written, whole, 
         "9. März 2033",
         "9 de marzo de 2033",
         "2033-03-09",
+        "09.03.2033",
     ],
 )
 def test_a_day_in_words_has_the_term_of_its_iso_spelling(written):
@@ -258,7 +259,9 @@ def test_numbers_with_a_name_of_their_own_are_codes(name):
     assert [piece.code for piece in segment(name)] == [True]
 
 
-@pytest.mark.parametrize("name", ["500mb", "2.5x", "24-hour", "src/v1/api.py", "getUser", "harbour", "1990s", "41"])
+@pytest.mark.parametrize(
+    "name", ["500mb", "2.5x", "24-hour", "3.4.x", "src/v1/api.py", "getUser", "harbour", "1990s", "41"]
+)
 def test_quantities_paths_and_words_are_no_codes(name):
     assert not any(piece.code for piece in segment(name))
 

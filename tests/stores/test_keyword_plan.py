@@ -110,6 +110,16 @@ def test_numbers_that_say_which_one_is_meant_are_told_from_counts(question, numb
     assert fixed(plan(question, Counted(10, {}))) == numbers
 
 
+def test_the_beginning_of_a_longer_version_is_not_missing():
+    known = Counted(10, {"3.4.1": 1, "dredge": 2})
+    assert [fixed(plan(f"dredge {number}", known)) for number in ("3.4", "3", "3.5", "34")] == [
+        set(),
+        set(),
+        {"3.5"},
+        {"34"},
+    ]
+
+
 def test_a_number_may_be_glued_to_its_name():
     (unit,) = (unit for unit in plan("berth 9", Counted(10, {"berth9": 1})).units if unit.fixed)
     assert unit.variants == ("berth9",)
