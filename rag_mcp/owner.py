@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -27,17 +27,19 @@ _SAMPLE = 200
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The folder a store was made from, and the store's own id, which stays when either is moved."""
+    """The folder a store was made from, and the store's own id, which stays when either is moved. ``named`` is the path its
+    operator gave: a link that is set to the next release is still the same place."""
 
     root: Path
     store_id: str
+    named: str = field(default="", compare=False)
 
 
 def read_owner(store: Path) -> Owner | None:
     """None when nothing says it, or not so that it can be read."""
     try:
         raw = json.loads((store / OWNER_FILE).read_bytes())
-        return Owner(Path(raw["root"]), str(raw["store"]))
+        return Owner(Path(raw["root"]), str(raw["store"]), str(raw.get("named", "")))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

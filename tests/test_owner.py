@@ -123,6 +123,18 @@ def test_the_same_folder_by_another_path_is_the_same(tmp_path, tides, monkeypatc
     assert not ingest(Path("."), store).published
 
 
+def test_a_link_that_is_set_to_the_next_release_is_the_same_place(tmp_path, tides):
+    store, reefs, link = tmp_path / "store", write(tmp_path / "reefs", REEFS), tmp_path / "current"
+    link.symlink_to(tides)
+    ingest(link, store)
+    link.unlink()
+    link.symlink_to(reefs)
+    assert ingest(link, store).files_ingested == 6
+    assert read_owner(store).root == reefs
+    with pytest.raises(CorpusError, match="--adopt"):
+        ingest(tides, store)
+
+
 def test_a_folder_by_another_letter_case_is_the_same_where_the_file_system_says_so(tmp_path, tides, store, monkeypatch):
     shouted = tmp_path / "TIDES"
     shouted.mkdir()

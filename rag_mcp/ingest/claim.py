@@ -33,16 +33,16 @@ class Claim:
         return {"corpus_root": str(self.owner.root), "store_id": self.owner.store_id}
 
 
-def claimed(store: GenerationStore, root: Path, *, adopt: bool) -> Claim:
+def claimed(store: GenerationStore, root: Path, named: str, *, adopt: bool) -> Claim:
     """Raises CorpusError for a store that says it was made from another folder, unless it is to be adopted."""
     known = store.owner()
     if known is None:
         unproven = not adopt and store.current() is not None and not made_here(store.root, root)
-        return Claim(Owner(root, uuid.uuid4().hex), unproven)
+        return Claim(Owner(root, uuid.uuid4().hex, named), unproven)
     if same_folder(known.root, root):
-        return Claim(known)
-    if adopt:
-        return Claim(Owner(root, known.store_id))
+        return Claim(known if known.named else Owner(known.root, known.store_id, named))
+    if adopt or known.named == named:
+        return Claim(Owner(root, known.store_id, named))
     raise _refusal(store.root, root)
 
 

@@ -85,7 +85,7 @@ def run_ingest(
     with store.writer_lock():
         step = on_step or _no_step
         step(Step.LOCKED)
-        claim = claimed(store, root, adopt=options.adopt)
+        claim = claimed(store, root, os.path.abspath(config.corpus_root or root), adopt=options.adopt)
         run = _Run(config, options, root, policy, store, claim, progress or _silent, step)
         try:
             summary = run.execute()

@@ -334,7 +334,7 @@ class GenerationStore:
     def belong_to(self, owner: Owner) -> None:
         """Say from now on that the store is made from that folder; the caller holds the writer lock."""
         if read_owner(self.root) != owner:
-            write_json(self.root / OWNER_FILE, {"root": str(owner.root), "store": owner.store_id})
+            write_json(self.root / OWNER_FILE, {"root": str(owner.root), "store": owner.store_id, "named": owner.named})
 
     def next_number(self) -> int:
         return max([0, *self.numbers(), self.current() or 0]) + 1
