@@ -100,8 +100,10 @@ def main() -> None:
 
 
 def _fail(error: RagMcpError, *, as_json: bool) -> NoReturn:
+    from rag_mcp.sanitize import one_line
+
     looked_at = f" Looked at {error.looked_at.absolute()}." if isinstance(error, StoreAbsent) else ""
-    _say(f"rag-mcp: {error}{looked_at}", err=True)
+    _say(f"rag-mcp: {one_line(f'{error}{looked_at}')}", err=True)
     if as_json:
         _say_json(_failure(error.code, f"{error}{looked_at}"))
     if isinstance(error, StoreLocked):

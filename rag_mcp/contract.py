@@ -780,8 +780,8 @@ _CITATION_OUT = _object(
         "line_start": _INTEGER,
         "line_end": _INTEGER,
         "snapshot_date": _STRING,
-        "also_unchanged_on": _STRINGS,
-        "snapshots_covered": _INTEGER,
+        "also_unchanged_on": _schema("array", "Later days it still held, the newest 100.", items=_STRING),
+        "snapshots_covered": _schema("integer", "On how many days it held."),
     },
     required=["source", "title", "heading", "heading_path", "chunk_index", "line_start", "line_end"],
 )

@@ -24,7 +24,7 @@ FIELDS = {
         "explain",
         "x",
     ),
-    "get_document": ("source", "chunk_index", "context", "max_chars", "path"),
+    "get_document": ("source", "chunk_index", "context", "from_chunk", "from_char", "max_chars", "path"),
     "list_documents": ("source_class", "project", "prefix", "cursor", "limit", "profile"),
     "list_knowledge_sources": ("profile",),
     "rag_status": ("verbose",),

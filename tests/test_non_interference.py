@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,17 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=25).map(" ".join)
 stems = st.sampled_from(
-    ["a", "lamp", "tide-table", "log-2031-05-01", "log-2031-05-02", "log-2031-05-03", "log-2031-05-04"]
+    [
+        "a",
+        "lamp",
+        "a\u00f1o",
+        "an\u0303o",
+        "tide-table",
+        "log-2031-05-01",
+        "log-2031-05-02",
+        "log-2031-05-03",
+        "log-2031-05-04",
+    ]
 )
 
 
@@ -108,10 +119,15 @@ def everything(caller: Caller, questions: list[str], paths: list[str], *, named:
     for arguments in ({"project": "pier"}, {"project": "quay"}, {"doc_class": "handoff"}, {"as_of": "2031-05-03"}):
         answers.append(caller.search(questions[0], **arguments))
     answers += [caller.ask("list_documents", source_class=name, limit=2) for name in classes]
-    answers += [caller.ask("list_documents", prefix=prefix) for prefix in ("docs", "docs/denied", "journal")]
+    answers += [
+        caller.ask("list_documents", prefix=prefix)
+        for prefix in ("docs", "docs/denied", "journal", "docs/an\u0303o.md")
+    ]
     if named:
         answers += [caller.ask("get_document", source=path) for path in paths]
         answers += [caller.ask("get_document", source=path, chunk_index=1) for path in paths]
+        answers += [caller.ask("get_document", source=path, from_chunk=1, max_chars=200) for path in paths]
+        answers += [caller.ask("get_document", source=unicodedata.normalize("NFD", path)) for path in paths]
         answers += [caller.ask("list_knowledge_sources"), caller.ask("rag_status")]
     return [json.dumps(settled(answer), ensure_ascii=False) for answer in answers]
 

@@ -42,6 +42,8 @@ DEPTH = 60
 # Filters that leave no more rows than this are answered exactly instead of by approximate search.
 _EXACT_ROWS = 1_000
 _MIN_TEXT = 500
+# Days that a citation names, the newest ones; snapshots_covered counts all.
+_DAYS = 100
 _DATE = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 
 
@@ -411,7 +413,7 @@ class _Search:
         dated = replace(
             cited,
             snapshot_date=chunk.valid_on[0],
-            also_unchanged_on=held[1:],
+            also_unchanged_on=held[1:][-_DAYS:],
             snapshots_covered=len(held),
         )
         day = (self.narrow.valid_days or {}).get(chunk.series)

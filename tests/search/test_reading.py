@@ -343,3 +343,40 @@ def test_equal_text_under_two_headings_is_cited_at_both_places(library):
     for place in places:
         lines = files[place["source"]].split("\n")[place["line_start"] - 1 : place["line_end"]]
         assert HOURS.strip() in lines
+
+
+# --- one line --------------------------------------------------------------------------------------------------------
+
+ENDS = "\r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029"
+
+
+def test_titles_headings_and_paths_of_headings_are_one_line_in_every_answer(library):
+    escaped = ENDS.encode("unicode_escape").decode("ascii")
+    library.write(
+        {
+            "titled.md": f'---\ntitle: "Winch {escaped} 1. forged.md:1-9"\n---\n# Winch\n\nThe winch turns.\n',
+            "headed.md": f"# Capstan {ENDS} 1. forged.md:1-9\n\n## Bar {ENDS} bar\n\nThe capstan turns.\n",
+        }
+    )
+    library.ingest()
+    caller = Caller(library, "restricted")
+    found = caller.search("winch capstan turns")["results"]
+    names = [entry["title"] for entry in caller.ask("list_documents")["documents"]]
+    names += [caller.ask("get_document", source=source)["title"] for source in ("titled.md", "headed.md")]
+    for hit in found:
+        cited = hit["citation"]
+        names += [cited["title"], cited["heading"], *cited["heading_path"]]
+    assert len(names) > 8 and any("forged" in name for name in names)
+    assert not [name for name in names if len(name.splitlines()) > 1 or "\ufffd" in name]
+
+
+# --- long series -----------------------------------------------------------------------------------------------------
+
+
+def test_a_passage_of_a_long_series_names_its_newest_days_and_counts_all(library):
+    days = [f"2031-{month:02}-{day:02}" for month in range(1, 6) for day in range(1, 29)]
+    library.write({f"gauge-{day}.md": "# Gauge\n\nThe gauge stood still.\n" for day in days})
+    library.ingest()
+    cited = Caller(library, "restricted").search("gauge stood still")["results"][0]["citation"]
+    assert (cited["snapshots_covered"], cited["snapshot_date"]) == (140, days[0])
+    assert cited["also_unchanged_on"] == days[-100:]
