@@ -25,7 +25,7 @@ RARE_EXACT = 5
 EXACT_PLACE = 2
 # Probabilities closer than this are the same relevance: the states of a series differ by a word or two.
 SAME_RELEVANCE = 0.05
-# Share of common words above which two passages say the same thing.
+# Share of common words above which two passages say the same thing; so many candidates are compared by words.
 NEAR_DUPLICATE = 0.9
 _COMPARED = 40
 _WORD = re.compile(r"\w+")
@@ -137,12 +137,13 @@ class _Print:
         """Of ``text``; kept, because a passage that comes up once tends to come up again."""
         words = _WORD.findall(text.casefold())
         figures = tuple(sorted(word for word in words if _DIGIT.search(word)))
-        return cls(" ".join(text.split()), frozenset(words), figures)
+        return cls(_plain(text), frozenset(words), figures)
 
 
 def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     prints: list[_Print] = []
+    equal: dict[str, list[int]] = {}
     # Copies have the same figures (two rows of a register differ in nothing else), so only those are compared.
     alike: dict[tuple[str, ...], list[int]] = {}
     for candidate in ordered[:_COMPARED]:
@@ -151,15 +152,36 @@ def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
         twin = next((i for i in rivals if _same(candidate.chunk, mine, kept[i].chunk, prints[i])), None)
         if twin is None:
             rivals.append(len(kept))
-            kept.append(candidate)
             prints.append(mine)
-        else:
-            kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk))
-    return [*kept, *ordered[_COMPARED:]]
+        _place(candidate, twin, mine.plain, kept, equal)
+    for candidate in ordered[_COMPARED:]:
+        plain = _plain(candidate.chunk.text)
+        twin = next((i for i in equal.get(plain, ()) if not _one_series(candidate.chunk, kept[i].chunk)), None)
+        _place(candidate, twin, plain, kept, equal)
+    return kept
+
+
+def _place(
+    candidate: Candidate, twin: int | None, plain: str, kept: list[Candidate], equal: dict[str, list[int]]
+) -> None:
+    if twin is None:
+        equal.setdefault(plain, []).append(len(kept))
+        kept.append(candidate)
+    else:
+        kept[twin] = replace(kept[twin], also_in=(*kept[twin].also_in, candidate.chunk))
+
+
+@lru_cache(maxsize=4_096)
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _one_series(chunk: Chunk, other: Chunk) -> bool:
+    return chunk.series is not None and chunk.series == other.series
 
 
 def _same(chunk: Chunk, mine: _Print, other_chunk: Chunk, other: _Print) -> bool:
-    if chunk.series is not None and chunk.series == other_chunk.series:
+    if _one_series(chunk, other_chunk):
         return False  # states of one series differ in a word or two, and that word is the answer
     if mine.plain == other.plain:
         return True

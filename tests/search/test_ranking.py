@@ -108,6 +108,15 @@ def test_nearly_equal_text_is_a_copy_under_the_same_heading_and_an_answer_of_its
         assert [twin.source for twin in found[0].also_in] == ["1.md"][count - 1 :]
 
 
+def test_copies_collapse_however_far_down_the_list_they_stand():
+    text = "The same words stand in every one of these notes, in the same order."
+    others = [candidate(0.9 - n / 1_000, source=f"other{n}.md", text=f"Note {n} of its own.") for n in range(60)]
+    copies = [candidate(0.8 - n / 1_000, source=f"copy{n:02}.md", text=text) for n in range(60)]
+    found = shape(sorted([*others, *copies], key=lambda one: -one.probability))
+    assert len(found) == 61
+    assert sorted(len(one.also_in) for one in found)[-1] == 59
+
+
 def test_neighbours_read_as_one_keep_the_other_places_of_each():
     first, second = "The first half is told at length here.", "The second half is told at length there."
     found = shape(
