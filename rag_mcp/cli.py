@@ -36,6 +36,8 @@ FAILED, USAGE, LOCKED, STRICT, INTERRUPTED = 1, 2, 3, 4, 130
 
 # Files that a report names: for people, and as JSON.
 _TOLD, _TOLD_JSON = 20, 1_000
+# Other places of a passage that an answer names.
+_PLACES = 5
 
 app = typer.Typer(
     name="rag-mcp",
@@ -471,9 +473,11 @@ def _print_answer(response: SearchResponse) -> None:
         # Every line of a passage is prefixed, so that a passage can't look like another result.
         for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").splitlines():
             console.print(Text(f"   | {line}"))
-        for place in result.also_in:
+        for place in result.also_in[:_PLACES]:
             where = f"{place.source}:{place.line_start}-{place.line_end}  {' > '.join(place.heading_path)}".rstrip()
             console.print(Text(f"   same text in {one_line(where)}", style="dim"))
+        if len(result.also_in) > _PLACES:
+            console.print(Text(f"   and in {len(result.also_in) - _PLACES} more places", style="dim"))
         if result.explain:
             console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
         console.print()

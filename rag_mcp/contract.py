@@ -501,7 +501,8 @@ def _result(result: Result) -> Json:
             "bm25_rank": result.scores.bm25_rank,
         },
         "truncated": result.truncated,
-        "also_in": [_citation(place) for place in result.also_in],
+        "also_in": [_citation(place) for place in result.also_in[:_EXAMPLES]],
+        "also_in_total": len(result.also_in),
         "warnings": _merged(result.warnings, warnings),
     }
     if result.explain is not None:
@@ -806,6 +807,7 @@ _RESULT_FIELDS: dict[str, Json] = {
     "scores": _SCORES_OUT,
     "truncated": _BOOLEAN,
     "also_in": _schema("array", "Other places of the same text, or of a part of it.", items=_CITATION_OUT),
+    "also_in_total": _schema("integer", "How many other places; also_in names up to 20."),
     "warnings": _STRINGS,
 }
 _RESULT_OUT = _object(

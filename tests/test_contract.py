@@ -290,7 +290,7 @@ def test_a_result_has_exactly_the_contracts_keys():
     result = contract.search_payload(response(SearchRequest("x")))["results"][0]
     assert list(result) == [
         "text", "text_is_untrusted_context", "citation", "source_class", "project", "doc_class", "confidence",
-        "score", "scores", "truncated", "also_in", "warnings",
+        "score", "scores", "truncated", "also_in", "also_in_total", "warnings",
     ]  # fmt: skip
     assert list(result["citation"]) == [
         "source", "title", "heading", "heading_path", "chunk_index", "line_start", "line_end",

@@ -10,7 +10,7 @@ import pytest
 from governed import Caller
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Library, growth
+from support import Library, growth, run_cli
 
 from rag_mcp.contract import parse_document
 from rag_mcp.errors import InvalidArgument
@@ -380,3 +380,12 @@ def test_a_passage_of_a_long_series_names_its_newest_days_and_counts_all(library
     cited = Caller(library, "restricted").search("gauge stood still")["results"][0]["citation"]
     assert (cited["snapshots_covered"], cited["snapshot_date"]) == (140, days[0])
     assert cited["also_unchanged_on"] == days[-100:]
+
+
+def test_a_text_in_many_places_names_some_and_counts_all(library):
+    library.write({f"shed{n}.md": f"# Shed\n\n{HOURS}" for n in range(30)})
+    library.ingest()
+    [hit] = Caller(library, "restricted").search("closed at dusk by the watchman")["results"]
+    assert (len(hit["also_in"]), hit["also_in_total"]) == (20, 29)
+    done = run_cli("query", "closed at dusk by the watchman", "--db", library.store_path, "--confidence", "normal")
+    assert done.stdout.count("same text in shed") == 5 and "and in 24 more places" in done.stdout
