@@ -130,3 +130,19 @@ def test_a_zero_vector_never_gives_a_number_that_is_not_finite(folder):
     for vector in (rows[0], rows[3]):
         assert all(np.isfinite(hit.cosine) for hit in reader.query(DOCS, vector, 4))
     reader.close()
+
+
+def test_the_best_of_hundreds_of_passages_that_are_nearly_the_same_is_found_in_every_build(tmp_path):
+    from rag_mcp.embedders.hash import HashEmbedder
+
+    embedder = HashEmbedder()
+    vectors = embedder.embed_documents([f"# Many {number}\n\nBuoy {number} swims." for number in range(200)])
+    asked = {number: embedder.embed_query(f"Many {number} Buoy {number} swims") for number in range(0, 200, 7)}
+    for build in range(6):
+        folder = tmp_path / str(build)
+        folder.mkdir()
+        write(folder, DOCS, names(200), vectors)
+        reader = ChromaReader(folder)
+        for number, question in asked.items():
+            assert names(200)[number] in {hit.id for hit in reader.query(DOCS, question, 60)}, (build, number)
+        reader.close()
