@@ -107,7 +107,7 @@ def test_the_environment_of_the_block_gives_the_server_the_same_configuration(tm
     assert again == replace(
         config,
         corpus_root=tmp_path / "notes",
-        db_path=tmp_path / "rag_mcp.store",
+        db_path=tmp_path / "notes.rag_mcp.store",
         policy_path=tmp_path / "policy.yaml",
     )
     assert "RAG_MCP_COLLECTION" not in env

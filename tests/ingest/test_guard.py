@@ -51,7 +51,7 @@ STRONG = {
     "Discord Bot Token": "MT" + chars(ALNUM, 22) + "." + chars(ALNUM, 6) + "." + chars(ALNUM, 27),
     "GitHub Token": "ghp_" + chars(ALNUM, 36),
     "GitLab Token": "glpat-" + chars(ALNUM, 20),
-    "JSON Web Token": jwt({"sub": "svc", "exp": NOW + 60}),
+    "JSON Web Token": jwt({"sub": "svc", "exp": NOW + 10**8}),
     "Mailchimp Access Key": chars(HEX, 32) + "-us14",
     "NPM tokens": "//registry.npmjs.org/:_auth" + "Token=npm_" + chars(ALNUM, 36),
     "OpenAI Token": "sk-" + chars(ALNUM, 20) + "T3Blbk" + "FJ" + chars(ALNUM, 20),
