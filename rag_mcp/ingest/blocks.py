@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTAINERS", "Node", "code_ranges", "parse_blocks", "plain"]
 
-_MAX_NESTING = 100
+_MAX_NESTING = 32
 _MAX_HEADING_CHARS = 1_000
+# The inline parser looks at every pair of brackets.
+_MAX_BRACKETS = 24
+# What a full parse takes in memory and time goes with the number of blocks, of which a line is one at most, or holds as
+# many as it has cells. Beyond these limits only headings, fences and blank lines are looked for.
+_MAX_LINES = 30_000
+_MAX_CELLS = 60_000
 _PARSED_MARK = "<!--" + "." * (len(HIDDEN_MARK) - 7) + "-->"
 
 
@@ -59,6 +65,8 @@ CONTAINERS = frozenset({"bullet_list", "ordered_list", "list_item", "blockquote"
 
 def parse_blocks(body: str) -> list[Node]:
     """Top-level blocks in order, headings with level and plain text."""
+    if _is_heavy(body):
+        return _light(body)
     env: dict[str, Any] = {}
     tokens = _block_parser().parse(_source(body), env)
     root = Node("root", 0, 0)
@@ -87,8 +95,52 @@ def _source(body: str) -> str:
     return body.replace("\r", " ").replace(HIDDEN_MARK, _PARSED_MARK)
 
 
+def _is_heavy(body: str) -> bool:
+    return body.count("\n") > _MAX_LINES or body.count("|") > _MAX_CELLS
+
+
+_MARKED = re.compile(
+    r"^[ ]{0,3}(?:(?P<level>#{1,6})(?:[ \t]+(?P<name>[^\n]*))?|(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+)[^\n]*)$",
+    re.MULTILINE,
+)
+_CLOSING_MARKS = re.compile(r"(?:(?<=[ \t])|\A)#+[ \t]*\Z")
+
+
+def _marked_lines(body: str) -> Iterator[tuple[str, tuple[int, int], re.Match[str]]]:
+    """ATX headings and whole fences, with the offsets where they begin and end."""
+    at = 0
+    while found := _MARKED.search(body, at):
+        at = found.end()
+        if mark := found["fence"]:
+            closing = re.compile(rf"^[ ]{{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$", re.MULTILINE).search(body, at)
+            at = closing.end() if closing else len(body)
+        yield "fence" if mark else "heading", (found.start(), at), found
+
+
+def _light(body: str) -> list[Node]:
+    """Headings, fences, and all that is between them as one block each."""
+    nodes: list[Node] = []
+    line, at = 0, 0
+
+    def add(kind: str, end: int, heading: tuple[int, str] | None = None) -> None:
+        nonlocal line, at
+        after = line + body.count("\n", at, end)
+        if kind != "light" or body[at:end].strip():
+            nodes.append(Node(kind, line, max(after, line + 1), heading=heading))
+        line, at = after, end
+
+    for kind, (start, end), found in _marked_lines(body):
+        add("light", start)
+        name = _CLOSING_MARKS.sub("", (found["name"] or "").strip()) if kind == "heading" else ""
+        add(kind, min(end + 1, len(body)), (len(found["level"]), plain(name, {})) if kind == "heading" else None)
+    add("light", len(body))
+    return nodes
+
+
 def code_ranges(body: str) -> list[tuple[int, int]]:
     """Where fences and indented code are, in characters; those inside comments are none."""
+    if _is_heavy(body):
+        return [fence for kind, fence, _ in _marked_lines(body) if kind == "fence"]
     starts = [0, *(match.end() for match in re.finditer("\n", body)), len(body)]
     last = len(starts) - 1
     return [
@@ -134,8 +186,9 @@ _ATTRIBUTES = re.compile(r"[ \t]*\{[#.][^{}\n]*\}$")
 def plain(heading: str, env: Mapping[str, Any]) -> str:
     """The words of a heading: no markup, entities decoded, no trailing ``{#anchor}``."""
     heading = _ATTRIBUTES.sub("", heading.strip())
-    if len(heading) > _MAX_HEADING_CHARS:
-        return " ".join(heading[:_MAX_HEADING_CHARS].split()) + "…"
+    if len(heading) > _MAX_HEADING_CHARS or heading.count("[") > _MAX_BRACKETS:
+        cut = "…" if len(heading) > _MAX_HEADING_CHARS else ""
+        return " ".join(heading[:_MAX_HEADING_CHARS].split()) + cut
     tokens: list[Token] = []
     parser = _parser()
     parser.inline.parse(heading, parser, dict(env), tokens)

@@ -9,6 +9,7 @@ preferred one cost too, so an oversized section ends in even passages instead of
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from bisect import bisect_right
@@ -84,6 +85,10 @@ class _Source:
             return self.body_start
         return self._breaks[index] + 1 if index < len(self._breaks) else len(self.text)
 
+    @property
+    def size(self) -> int:
+        return len(self.text) - self.body_start
+
     def line(self, offset: int) -> int:
         """1-based line in the whole file."""
         return bisect_right(self._breaks, offset - 1) + 1
@@ -125,6 +130,131 @@ def _sections(nodes: Sequence[Node], last_line: int) -> Iterator[_Section]:
             stack.pop()
         stack.append(node.heading)
     yield _Section(_path(stack), start, last_line, nodes[first:])
+
+
+# Short sections are passages of their own, unless a file has very many of them.
+_MANY_SECTIONS = 1_000
+_SMALL_CHARS = 200
+
+
+def _small_joined(sections: Sequence[_Section], source: _Source, limits: ChunkLimits) -> list[_Section]:
+    """Where very many sections are tiny, join neighbours up to the preferred size: passages go with the size of a file."""
+    if len(sections) <= _MANY_SECTIONS or source.size > _SMALL_CHARS * len(sections):
+        return list(sections)
+    room = _LIKELY_CHARS_PER_TOKEN * limits.soft_tokens
+    groups: list[list[_Section]] = []
+    for section in sections:
+        if groups and source.offset(section.end) - source.offset(groups[-1][0].start) <= room:
+            groups[-1].append(section)
+        else:
+            groups.append([section])
+    return [_joined_sections(group, _common([section.path for section in group])) for group in groups]
+
+
+def _joined_sections(group: Sequence[_Section], path: tuple[str, ...]) -> _Section:
+    return _Section(path, group[0].start, group[-1].end, [block for section in group for block in section.blocks])
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    first, last = min(paths), max(paths)
+    return tuple(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+
+
+def _stubs_joined(sections: Sequence[_Section], source: _Source) -> list[_Section]:
+    """A section that says nothing beyond its heading goes with the section before, or, at the start and as a parent, with
+    the one behind; a file of nothing else is one section."""
+    groups: list[list[_Section]] = []
+    told: list[_Section | None] = []
+    for index, section in enumerate(sections):
+        stub = _is_stub(section, source)
+        waiting = bool(groups) and told[-1] is None
+        if waiting or (stub and groups and not _is_parent(section, sections[index + 1 : index + 2])):
+            groups[-1].append(section)
+        else:
+            groups.append([section])
+            told.append(None)
+        if told[-1] is None and not stub:
+            told[-1] = section
+    return [
+        _joined_sections(group, (teller or group[0]).path) if len(group) > 1 else group[0]
+        for group, teller in zip(groups, told, strict=True)
+    ]
+
+
+def _is_parent(section: _Section, following: Sequence[_Section]) -> bool:
+    depth = len(section.path)
+    return any(len(after.path) > depth and after.path[:depth] == section.path for after in following)
+
+
+_STUB_CHARS = 1_000
+_UNSAID = re.compile(
+    r"!\[[^\[\]]{0,300}\](?:\([^()\n]{0,500}\)|\[[^\[\]\n]{0,300}\])?|!\[\[[^\[\]\n]{0,300}\]\]|<[^<>]{0,500}>|"
+    + re.escape(HIDDEN_MARK)
+)
+_LINK = re.compile(r"\[{1,2}([^\[\]\n]{0,300})\]{1,2}(?:\([^()\n]{0,500}\))?")
+_PLACEHOLDERS = frozenset(
+    [
+        "todo",
+        "to do",
+        "tbd",
+        "tba",
+        "tbc",
+        "tk",
+        "wip",
+        "fixme",
+        "n a",
+        "na",
+        "none",
+        "nothing",
+        "nothing yet",
+        "nothing here yet",
+        "empty",
+        "stub",
+        "placeholder",
+        "coming soon",
+        "soon",
+        "to come",
+        "to follow",
+        "draft",
+        "pending",
+        "work in progress",
+        "under construction",
+        "not written yet",
+        "to be added",
+        "to be written",
+        "to be done",
+        "to be determined",
+        "to be announced",
+        "to be completed",
+        "to be continued",
+        "to be defined",
+        "fill in",
+        "fill me in",
+        "write me",
+        "lorem ipsum",
+    ]
+)
+
+
+def _is_stub(section: _Section, source: _Source) -> bool:
+    headings = [block for block in section.blocks if block.kind == "heading"]
+    others = [
+        block
+        for block in section.blocks
+        if block.kind not in {"heading", "hr"} and not (block.kind == "table" and block.end - block.start <= 2)
+    ]
+    if not headings:
+        return False
+    last = section.end
+    if section.blocks[-1].end < last:  # link definitions are no blocks
+        others.append(Node("definitions", section.blocks[-1].end, last))
+    pieces = [(source.offset(block.start), source.offset(block.end)) for block in others]
+    if sum(end - start for start, end in pieces) > _STUB_CHARS:
+        return False
+    said = "\n".join(_LINK.sub(r"\1", _UNSAID.sub("", source.text[start:end])) for start, end in pieces)
+    words = " ".join("".join(char if char.isalnum() else " " for char in said.casefold()).split())
+    names = {_squashed(block.heading[1]) for block in headings if block.heading}
+    return not words or words in _PLACEHOLDERS or _squashed(words) in names
 
 
 def _path(stack: Sequence[tuple[int, str]]) -> tuple[str, ...]:
@@ -278,6 +408,7 @@ class _Span:
     header: str = ""
     parts: tuple[_Span, ...] = ()
     depth: int = 0
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +421,7 @@ class _Unit:
     cost: float
     header: str = ""
     header_tokens: int = 0
+    parents: tuple[str, ...] = ()
 
 
 def chunk_text(
@@ -308,7 +440,9 @@ def chunk_text(
     source = _Source(text, body_start)
     limits = limits or ChunkLimits()
     passages: list[Passage] = []
-    for section in _sections(parse_blocks(text[body_start:]), text.count("\n", body_start) + 1):
+    sections = list(_sections(parse_blocks(text[body_start:]), text.count("\n", body_start) + 1))
+    sections = _small_joined(_stubs_joined(sections, source), source, limits)
+    for section in sections:
         passages.extend(_SectionCutter(source, section, title, count, limits).passages())
     return passages
 
@@ -332,6 +466,7 @@ class _SectionCutter:
         self._limits = limits
         self._budget = limits.max_tokens
         self._header_tokens: dict[str, int] = {}
+        self._known_parents: dict[tuple[str, ...], int] = {}
 
     def passages(self) -> Iterator[Passage]:
         start, end = self._source.offset(self._section.start), self._source.offset(self._section.end)
@@ -363,7 +498,7 @@ class _SectionCutter:
         start = max(start, self._text.rfind("\n", start, start + blank) + 1)
         return Passage(
             text=self._text[start:end],
-            heading_path=self._section.path,
+            heading_path=(*self._section.path, *units[0].parents),
             start=start,
             end=end,
             line_start=self._source.line(start),
@@ -391,7 +526,7 @@ class _SectionCutter:
             yield from self._fitted(units[:middle])
             yield from self._fitted(units[middle:])
         elif first.header:
-            yield from self._fitted([replace(first, header="", header_tokens=0)])
+            yield from self._fitted([replace(first, header="", header_tokens=self._parents_tokens(first.parents))])
         elif first.end - first.start > 1:
             cut = _middle(self._text, first.start, first.end)
             yield from self._fitted([replace(first, end=cut)])
@@ -432,7 +567,15 @@ class _SectionCutter:
             yield from self._units(part)
 
     def _unit(self, span: _Span, tokens: int) -> _Unit:
-        return _Unit(span.start, span.end, tokens, span.cost, span.header, self._header_tokens.get(span.header, 0))
+        repeated = self._header_tokens.get(span.header, 0) + self._parents_tokens(span.parents)
+        return _Unit(span.start, span.end, tokens, span.cost, span.header, repeated, span.parents)
+
+    def _parents_tokens(self, parents: tuple[str, ...]) -> int:
+        if not parents:
+            return 0
+        if parents not in self._known_parents:
+            self._known_parents[parents] = min(self._count("\n".join(parents)), self._budget // 2)
+        return self._known_parents[parents]
 
     def _tokens(self, span: _Span) -> int | None:
         """Tokens of the span; None when it is too long to be worth counting."""
@@ -485,6 +628,8 @@ class _SectionCutter:
             return self._at(span, "code", ((match.end(), _CODE_GAP) for match in _GAP.finditer(*self._range(span))))
         if span.kind == "code":
             return self._at(span, "run", ((match.end(), _CODE_LINE) for match in _EOL.finditer(*self._range(span))))
+        if span.kind == "light":
+            return self._at(span, "run", self._gaps(span))
         if span.kind not in {"run", "words"}:
             return self._at(span, "run", self._prose_cuts(span))
         middle = _middle(self._text, span.start, span.end)
@@ -497,16 +642,27 @@ class _SectionCutter:
         """Parts between cuts; without any cut one part of the next kind."""
         inside = [(at, cost) for at, cost in cuts if span.start < at < span.end]
         edges = [(span.start, span.cost), *inside, (span.end, 0.0)]
-        return [_Span(left, right, kind, cost) for (left, cost), (right, _) in pairwise(edges)]
+        return [_Span(left, right, kind, cost, parents=span.parents) for (left, cost), (right, _) in pairwise(edges)]
 
     def _children(self, span: _Span, node: Node) -> list[_Span]:
         depth = span.depth + 1
         starts = [span.start, *(self._source.offset(child.start) for child in node.children[1:]), span.end]
+        within = (*span.parents, *self._item_name(node))[-_MAX_PARENTS:]
+        ancestry = [span.parents, *(within for _ in node.children[1:])]
         return [
-            _Span(left, right, child.kind, min(_ITEM * depth, _LINE), child, depth=depth)
-            for child, (left, right) in zip(node.children, pairwise(starts), strict=True)
+            _Span(left, right, child.kind, min(_ITEM * depth, _LINE), child, depth=depth, parents=parents)
+            for child, parents, (left, right) in zip(node.children, ancestry, pairwise(starts), strict=True)
             if left < right
         ]
+
+    def _item_name(self, node: Node) -> tuple[str, ...]:
+        """What an item says before that which hangs on it."""
+        if node.kind != "list_item" or node.children[0].kind not in {"paragraph", "heading"}:
+            return ()
+        start = self._source.offset(node.start)
+        line = self._text[start : min(self._source.offset(node.start + 1), start + 2 * _MAX_PARENT_CHARS)]
+        name = plain(_ITEM_MARKS.sub("", line), {})
+        return (_cut_name(name, _MAX_PARENT_CHARS, _MAX_PARENT_CHARS),) if name else ()
 
     def _rows(self, span: _Span, table: Node) -> list[_Span]:
         """Rows, the first together with header and delimiter; the others know the header to repeat."""
@@ -517,6 +673,14 @@ class _SectionCutter:
         self._header_tokens[header] = tokens if header else 0
         cuts = [(self._source.offset(line), _ROW) for line in range(table.start + 3, table.end)]
         return [replace(part, header=header if index else "") for index, part in enumerate(self._at(span, "run", cuts))]
+
+    def _gaps(self, span: _Span) -> Iterator[tuple[int, float]]:
+        """Blank lines, not too near to each other."""
+        behind = span.start
+        for match in _GAP.finditer(*self._range(span)):
+            if match.end() - behind >= self._limits.max_chars // 16:
+                behind = match.end()
+                yield behind, 0.0
 
     def _prose_cuts(self, span: _Span) -> Iterator[tuple[int, float]]:
         """Line ends and sentence ends; a line that ends with its sentence is as good as any sentence end."""
@@ -570,6 +734,9 @@ def _shape(size: int, target: float, crumb: float) -> float:
     return deviation * deviation + (_CRUMB if size < crumb else 0.0)
 
 
+_MAX_PARENTS = 6
+_MAX_PARENT_CHARS = 80
+_ITEM_MARKS = re.compile(r"\A[ \t>]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++)*+(?:\[[ xX/-]\][ \t]++)?+(?:\#{1,6}[ \t]++)?+")
 _EOL = re.compile(r"\n")
 _GAP = re.compile(r"\n(?:[ \t]*+\n)++")
 _SENTENCE_END = re.compile(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rag_mcp
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.ingest.blocks import code_ranges
 from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
 from rag_mcp.ingest.decode import decode
 from rag_mcp.ingest.frontmatter import parse_front_matter
@@ -166,18 +167,78 @@ def test_a_file_without_headings_is_one_passage() -> None:
     assert (passage.heading_path, passage.line_start, passage.line_end) == ((), 1, 3)
 
 
-def test_a_last_heading_without_a_body_is_a_passage() -> None:
-    passage = cut("# Valves\n\nTwo.\n\n## Decommissioned valves\n")[-1]
-    assert passage.heading_path == ("Valves", "Decommissioned valves")
-    assert embedded_text(None, passage.heading_path, passage.shown) == "Valves\nDecommissioned valves"
+@pytest.mark.parametrize(
+    "body",
+    [
+        "", "TODO", "*To be written.*", "...", "---", "![the valve](valve.png)", "![[valve.png]]", '<img src="v.png">',
+        "[comment not shown]", "[Old valves](#old-valves)", "[[Old valves]]", "-", "- [ ] TBD", "| a | b |\n|---|---|", "> TBA", "n/a",
+        "### Deeper",
+    ],
+)  # fmt: skip
+def test_a_section_that_says_nothing_beyond_its_heading_goes_with_the_one_before(body: str) -> None:
+    text = f"# Valves\n\nTwo.\n\n## Old valves\n\n{body}\n\n## New valves\n\nThree.\n"
+    passages = cut(text)
+    assert_tiles(text, passages)
+    assert [passage.heading_path for passage in passages] == [("Valves",), ("Valves", "New valves")]
+    assert "Old valves" in embedded_text(None, passages[0].heading_path, passages[0].shown)
+    older = body.replace("Old", "Older").replace("old", "older")
+    last = cut(f"# Valves\n\nTwo.\n\n## Old valves\n\n{body}\n\n## Older valves\n\n{older}\n")
+    assert [passage.heading_path for passage in last] == [("Valves",)]
 
 
-def test_a_heading_without_a_body_goes_with_its_subsection_but_not_with_its_sibling() -> None:
-    passages = cut("# A\n\n## B\n\n## C\n\n### D\n\ntext\n")
+@pytest.mark.parametrize(
+    "body", ["Rust.", "```\nx = 1\n```", "| a |\n|---|\n| 1 |", "![a](a.png) rusty", "[TODO list](todo.md) of May"]
+)
+def test_a_section_that_says_a_little_is_a_passage(body: str) -> None:
+    passages = cut(f"# Valves\n\nTwo.\n\n## Old valves\n\n{body}\n")
+    assert [passage.heading_path for passage in passages] == [("Valves",), ("Valves", "Old valves")]
+
+
+def test_a_heading_without_a_body_goes_with_its_subsection_and_at_the_start_with_what_follows() -> None:
+    passages = cut("# A\n\n## B\n\n## C\n\n### D\n\ntext\n\n## E\n\nTODO\n\n### F\n\nmore\n")
     assert [(passage.heading_path, passage.text) for passage in passages] == [
-        (("A", "B"), "# A\n\n## B"),
-        (("A", "C", "D"), "## C\n\n### D\n\ntext"),
+        (("A", "C", "D"), "# A\n\n## B\n\n## C\n\n### D\n\ntext"),
+        (("A", "E", "F"), "## E\n\nTODO\n\n### F\n\nmore"),
     ]
+    assert [passage.text for passage in cut("# Only\n\nTODO\n")] == ["# Only\n\nTODO"]
+    assert len(cut("# One\n\n# Two\n\n# Three\n")) == 1
+
+
+def test_a_passage_from_inside_a_list_knows_the_items_above_it() -> None:
+    def mill(name: str) -> str:
+        parts = "".join(
+            f"  1. [ ] **{part}** check\n\t\t- {'oil and wipe ' * 12}\n\t\t- {'turn and look ' * 12}\n" for part in "ab"
+        )
+        return f"- {name} mill\n{parts}"
+
+    text = f"# Mills\n\n{mill('Upper')}{mill('Lower')}"
+    passages = cut(text, max_tokens=40, soft_tokens=30, min_tokens=5)
+    assert_tiles(text, passages)
+    assert_fits(passages, None, ChunkLimits(max_tokens=40, soft_tokens=30, min_tokens=5))
+    paths = {passage.heading_path for passage in passages if "turn and look" in passage.text}
+    assert paths == {("Mills", f"{name} mill", f"{part} check") for name in ("Upper", "Lower") for part in "ab"}
+    assert cut("- one\n  - two\n")[0].heading_path == ()
+
+
+def test_very_many_tiny_sections_are_joined_under_what_their_paths_share() -> None:
+    text = "# Words\n\n" + "".join(f"## w{number}\n\nx\n\n" for number in range(3_000))
+    passages = cut(text, title="T")
+    assert_tiles(text, passages)
+    assert_fits(passages, "T", ChunkLimits())
+    assert {passage.heading_path for passage in passages} == {("Words",)}
+    assert len(passages) < len(text) / 200
+    assert len(cut(text[:9_000])) > 500
+
+
+def test_a_file_of_very_many_lines_keeps_its_headings_and_fences() -> None:
+    text = "# Long ##\n\n" + "a b c\n\n" * 20_000 + "```\n# code\n```\n\n## Last [part](x)\n\nThe end.\n"
+    passages = cut(text)
+    assert_tiles(text, passages)
+    assert_fits(passages, None, ChunkLimits())
+    assert holding(passages, "The end.").heading_path == ("Long", "Last part")
+    assert holding(passages, "# code").heading_path == ("Long",)
+    assert code_ranges(text) == [(text.index("```"), text.index("\n\n## Last"))]
+    assert first_heading(text) == "Long"
 
 
 @pytest.mark.parametrize("text", ["", "\n\n   \n\t\n", "\x0c\u2028\n"])
@@ -498,6 +559,29 @@ def test_hostile_files_take_a_few_seconds_and_few_counts(text: str) -> None:
     assert time.perf_counter() - started < 8.0
     assert counted < 10 * len(text) + 100_000
     assert_fits(passages, "T", ChunkLimits())
+
+
+HEAVY = (
+    "a\n\n", "# h\n", "# a\nb\n", "a\n=\n", "- a\n", "1. a\n\n", "> a\n\n", "> " * 99 + "a\n\n", "- " * 99 + "a\n", "|a|b|\n", "|a", "[a]: b\n",
+    "# " + "[" * 900 + "\n", "# " + "![" * 450 + "\n", "# " + "*a **b_" * 120 + "\n", "# " + "`a``b" * 180 + "\n", "# " + "[a](b) " * 120 + "\n",
+    "# " + "<a " * 300 + "\n", "*a **b_ ", "> - > - a\n", "    a\n\nb\n\n", "```\n```\n", "---\n", "<b>\n\n", "&amp;", "- TODO\n# h\n", "![a](b)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", HEAVY)
+def test_time_and_passages_go_with_the_size_of_a_file_and_not_with_its_blocks(shape: str) -> None:
+    def cost(size: int) -> tuple[float, int]:
+        text = shape * (size // len(shape))
+        best = 9e9
+        for _ in range(2):
+            started = time.process_time()
+            passages = chunk_text(text, title="T", count=words)
+            best = min(best, time.process_time() - started)
+        return best, len(passages)
+
+    (small, _), (large, passages) = cost(30_000), cost(240_000)
+    assert large < 24 * max(small, 0.02)
+    assert passages < 240_000 / 60
 
 
 # --- the real tokenizer ----------------------------------------------------------------------------------------------
