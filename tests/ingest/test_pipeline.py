@@ -471,7 +471,8 @@ def test_a_store_of_a_newer_format_is_not_touched(library):
 
 
 def test_more_rows_than_the_stores_take_at_once(library):
-    sections = "".join(f"## Part {number}\n\nBL{number:05d} stands here.\n\n" for number in range(6_000))
+    says = "What a part says is long enough for a passage of its own, as it is in a file that people wrote. " * 2
+    sections = "".join(f"## Part {number}\n\nBL{number:05d} stands here. {says}\n\n" for number in range(6_000))
     library.write({"big.md": f"# Big\n\n{sections}", "small.md": "# Small\n\nStays here.\n"})
     summary = library.ingest()
     assert summary.store_count > 6_000
