@@ -104,10 +104,10 @@ def main() -> None:
 def _fail(error: RagMcpError, *, as_json: bool) -> NoReturn:
     from rag_mcp.sanitize import one_line
 
-    looked_at = f" Looked at {error.looked_at.absolute()}." if isinstance(error, StoreAbsent) else ""
-    _say(f"rag-mcp: {one_line(f'{error}{looked_at}')}", err=True)
+    text = error.for_operator if isinstance(error, StoreAbsent) else str(error)
+    _say(f"rag-mcp: {one_line(text)}", err=True)
     if as_json:
-        _say_json(_failure(error.code, f"{error}{looked_at}"))
+        _say_json(_failure(error.code, text))
     if isinstance(error, StoreLocked):
         sys.exit(LOCKED)
     sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
@@ -333,8 +333,9 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
     from rag_mcp.sanitize import one_line
 
     if quiet:
-        for unmet in summary.unmet:  # what was to be hidden and is not can't go unsaid
-            _say(f"--exclude {one_line(unmet)} met nothing", err=True)
+        for source, text in _notices(summary):
+            if source.startswith("--exclude "):  # what was to be hidden and is not can't go unsaid
+                _say(f"{one_line(source)}: {one_line(text)}", err=True)
         return
     if summary.rebuilt_because:
         typer.echo(f"Built anew: {one_line(summary.rebuilt_because)}.")
@@ -817,6 +818,20 @@ def client_config(
                 block = client_block(known, **server, name=planned(file or _host_file(known), known, block)[0].name)
         typer.echo(render_block(known, block), nl=False)
     _say(words, err=True)
+    _say_if_absent(config)
+
+
+def _say_if_absent(config: Config) -> None:
+    """On stderr, that a server of this configuration has nothing to answer from yet; never a failure."""
+    from rag_mcp.stores.absent import live_generation
+    from rag_mcp.stores.generations import GenerationStore, resolve_store
+
+    try:
+        live_generation(GenerationStore(resolve_store(config.store_path, config.collection)), config)
+    except StoreAbsent as error:
+        _print_notes([error.for_operator])
+    except RagMcpError:
+        pass  # there is something, and `doctor` says what is wrong with it
 
 
 def _host_file(host: Host) -> Path:

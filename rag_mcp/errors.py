@@ -111,6 +111,10 @@ class StoreAbsent(StoreEmpty):
         super().__init__(message)
         self.looked_at = looked_at
 
+    @property
+    def for_operator(self) -> str:
+        return f"{self} (looked at {self.looked_at.absolute()})"
+
 
 class StoreLocked(StoreError):
     code = "store_locked"

@@ -69,8 +69,9 @@ def roll_back(config: Config, number: int | None, *, restore_deleted: bool = Fal
         older = [other for other in store.numbers() if other < live]
         target = number if number is not None else max(older, default=None)
         if target is None or target not in store.numbers():
+            what = "nothing older is kept" if number is None else f"generation {number} is not kept"
             kept = ", ".join(map(str, store.numbers()))
-            raise InvalidArgument("number", f"there is no such older generation; kept are {kept}.")
+            raise InvalidArgument("number", f"{what}; there is {kept}.")
         damaged = changed_files(store.path(target), store.info(target))
         if damaged:
             raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
@@ -248,7 +249,7 @@ def _check_store(config: Config) -> Iterator[Finding]:
     try:
         live = live_generation(store, config)
     except StoreAbsent as error:
-        yield Finding("store", False, f"{error} Looked at {error.looked_at.absolute()}.")
+        yield Finding("store", False, error.for_operator)
         return
     info = store.info(live)
     problems = [f"{name} has changed on disk" for name in changed_files(store.path(live), info)]

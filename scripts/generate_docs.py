@@ -1,7 +1,8 @@
 """Writes the parts of the documents that the code already knows, so that they can't drift from it.
 
-    python3 scripts/generate_docs.py            write docs/CLI.md, docs/TOOLS.md and the marked tables
-    python3 scripts/generate_docs.py --check    write nothing; exit 1 and name what is out of date
+    python3 scripts/generate_docs.py               write docs/CLI.md, docs/TOOLS.md, docs/schemas and the marked tables
+    python3 scripts/generate_docs.py --check       write nothing; exit 1 and name what is out of date
+    python3 scripts/generate_docs.py --examples    ask every tool anew for docs/examples first, about ten seconds
 
 A marked table stands between ``<!-- generated:NAME -->`` and ``<!-- /generated:NAME -->``.
 """
@@ -12,6 +13,7 @@ import argparse
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,28 +30,63 @@ from rag_mcp.policy import BUILT_IN_PROFILES  # noqa: E402
 HELP_COLUMNS = 100
 NOTICE = "<!-- Written by scripts/generate_docs.py; change the code it describes and run that script. -->\n"
 DEFAULT = re.compile(r"^(?P<text>.*?)\s*\((?:default: )(?P<value>[^)]*)\)$")
-WITH_TABLES = ("README.md",)
+WITH_TABLES = ("README.md", "docs/configuration.md")
+NOTES_ASKED = ROOT / "tests" / "documents" / "notes"
+# In this order, so that the last one has calls to count.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "search_knowledge": {"query": "Why would a pot burst in the kiln?", "k": 1},
+    "get_document": {"source": "kiln.md", "chunk_index": 1, "context": 0},
+    "list_documents": {"prefix": "status/", "limit": 2},
+    "list_knowledge_sources": {},
+    "rag_status": {},
+}
+A_MOMENT = "2026-03-04T12:00:03+00:00"
+A_DURATION = 12.5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 done, 1 something was out of date under --check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
+    parser.add_argument("--examples", action="store_true", help="ask every tool anew for docs/examples first")
     options = parser.parse_args(argv)
-    stale = [name for name, text in outputs().items() if _read(ROOT / name) != text]
+    if options.examples:
+        _write({_example(tool): _indented(answer) for tool, answer in example_answers().items()})
+    stale = {name: text for name, text in outputs().items() if _read(ROOT / name) != text}
     for name in stale:
         print(f"{'out of date' if options.check else 'written'}: {name}")
-        if not options.check:
-            (ROOT / name).write_text(outputs()[name], encoding="utf-8", newline="\n")
+    if not options.check:
+        _write(stale)
     return 1 if stale and options.check else 0
 
 
 def outputs() -> dict[str, str]:
     """{path relative to the project: what the file should hold}."""
     made = {"docs/CLI.md": command_line(), "docs/TOOLS.md": tools()}
+    for tool in contract.TOOLS:
+        made[_schema(tool.name, "input")] = _indented(tool.input_schema)
+        made[_schema(tool.name, "output")] = _indented(tool.output_schema)
     for name in WITH_TABLES:
         made[name] = with_tables(_read(ROOT / name))
     return made
+
+
+def _write(files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (ROOT / name).parent.mkdir(exist_ok=True)
+        (ROOT / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _schema(tool: str, kind: str) -> str:
+    return f"docs/schemas/{tool}.{kind}.json"
+
+
+def _example(tool: str) -> str:
+    return f"docs/examples/{tool}.json"
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def _read(path: Path) -> str:
@@ -128,7 +165,7 @@ def options() -> dict[str, set[str]]:
 
 
 def tools() -> str:
-    """docs/TOOLS.md: the contract of every tool, from the schemas the server lists."""
+    """docs/TOOLS.md: the contract of every tool, for people; programs read the schemas it links to."""
     parts = [
         "# Tools\n",
         NOTICE,
@@ -136,7 +173,9 @@ def tools() -> str:
         'world. An answer comes as structured content and as the same JSON in text. Null and blank mean "not given", '
         "numbers may come as strings, and a number out of range is moved to the nearest allowed one; a name or value "
         "that is not understood is an error that lists what is allowed.\n",
-        table(("tool", "what it does"), ((f"[{t.name}](#{t.name})", t.title) for t in contract.TOOLS)),
+        tools_table(),
+        "How an answer reads:\n",
+        READING,
         f"Resource `{contract.CAPABILITIES_URI}`: version, modes, classes and limits as JSON.\n",
         "Instructions given to the host:\n",
         f"> {contract.INSTRUCTIONS}\n",
@@ -155,6 +194,18 @@ def tools() -> str:
     return "\n".join(parts)
 
 
+READING = """- A search has `status` `OK` or `NO_RELEVANT_CONTEXT` with a `reason`; `degraded` says that a branch could not be used.
+- Each passage has a `confidence`: high, medium or low, from a calibrated probability (`score`). With `confidence: strict`,
+  the default, low passages are withheld.
+- `as_of` asks what a series of dated snapshots (`status-2026-03-01.md`, three or more) said on a day. A passage that
+  repeats the snapshot before it is stored once and lists its dates.
+- Passages are marked `text_is_untrusted_context`; invisible and reordering characters are neutralised.
+
+The server speaks both protocol eras on stdio: 2026-07-28, and the `initialize` handshake up to 2025-11-25.
+[A transcript](transcript-independent-client.md) shows it driven by the MCP Inspector. The answers below are about six small
+notes on a pottery, with the default model and profile; times are invented, scores differ a little between processors.
+"""
+
 REASONS = {
     models.Reason.STRICT_BLOCKED_LOW: "passages were found, all of them of level low, and `confidence` is strict",
     models.Reason.ACL_DENIED: "the caller named a class that the profile may not see",
@@ -172,8 +223,46 @@ def _tool(tool: contract.ToolSpec) -> list[str]:
         parts.append(table(("argument", "type", "default", "allowed", "meaning"), rows))
     else:
         parts.append("No arguments.\n")
-    parts += [_folded("Input schema", tool.input_schema), _folded("Output schema", tool.output_schema)]
+    asked = json.dumps(EXAMPLES[tool.name], ensure_ascii=False)
+    links = ", ".join(f"[{kind}](schemas/{tool.name}.{kind}.json)" for kind in ("input", "output"))
+    parts += [
+        f"`{tool.name}` with `{asked}` answers:\n",
+        f"```json\n{_read(ROOT / _example(tool.name))}```\n",
+        f"JSON schemas: {links}.\n",
+    ]
     return parts
+
+
+def example_answers() -> dict[str, Any]:
+    """{tool: what the server answers to the call of EXAMPLES}, over a new index of the notes of tests/documents.
+
+    Times are replaced, so that asking again changes nothing; scores differ in their last digits between processors.
+    """
+    from rag_mcp.config import Config
+    from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.ingest.pipeline import run_ingest
+    from rag_mcp.server import ToolRunner, open_knowledge
+    from rag_mcp.telemetry import Telemetry
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = Config.load({"RAG_MCP_CORPUS_ROOT": str(NOTES_ASKED), "RAG_MCP_DB_PATH": str(Path(folder) / "store")})
+        run_ingest(config, IngestOptions())
+        knowledge = open_knowledge(config)
+        try:
+            knowledge.warm_up()
+            runner = ToolRunner(knowledge, Telemetry())
+            return {tool: _timeless(runner.run(tool, asked).payload) for tool, asked in EXAMPLES.items()}
+        finally:
+            knowledge.close()
+
+
+def _timeless(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        held = {name: A_DURATION for name in value} if key == "latency_ms" else value
+        return {name: _timeless(inner, name) for name, inner in held.items()}
+    if isinstance(value, list | tuple):
+        return [_timeless(inner) for inner in value]
+    return A_MOMENT if key.endswith("_at") and value is not None else value
 
 
 def _argument(name: str, schema: Mapping[str, Any], required: bool) -> tuple[str, ...]:
@@ -198,12 +287,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     return f"up to {longest:,} characters" if longest else ""
 
 
-def _folded(title: str, value: object) -> str:
-    return f"<details><summary>{title}</summary>\n\n{_json(value)}\n</details>\n"
-
-
 def _json(value: object) -> str:
-    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n"
+    return f"```json\n{_indented(value)}```\n"
 
 
 def _an_error() -> dict[str, Any]:
@@ -287,7 +372,7 @@ def tools_table() -> str:
     for tool in contract.TOOLS:
         schema = tool.input_schema
         names = [f"`{name}`" if name in schema["required"] else name for name in schema["properties"]]
-        rows.append((f"[`{tool.name}`](docs/TOOLS.md#{tool.name})", ", ".join(names) or "none", PURPOSES[tool.name]))
+        rows.append((f"[`{tool.name}`](#{tool.name})", ", ".join(names) or "none", PURPOSES[tool.name]))
     return table(("tool", "arguments (`required`)", "answers with"), rows)
 
 
@@ -299,7 +384,7 @@ PURPOSES = {
     "rag_status": "generation, freshness, integrity, files left out, counts of this process",
 }
 
-TABLES = {"configuration": configuration_table, "profiles": profiles_table, "tools": tools_table}
+TABLES = {"configuration": configuration_table, "profiles": profiles_table}
 
 
 if __name__ == "__main__":

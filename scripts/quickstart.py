@@ -133,7 +133,7 @@ def show(question, answer) -> None:
 
 def excerpt(text: str, lines: int = 8) -> list:
     """The first lines that are not blank, wrapped for a terminal."""
-    wrapped = [part for line in text.splitlines() if line.strip() for part in textwrap.wrap(line, 114)]
+    wrapped = [part for line in text.splitlines() if line.strip() for part in textwrap.wrap(line, 128)]
     return wrapped[:lines] + (["…"] if len(wrapped) > lines else [])
 
 

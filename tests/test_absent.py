@@ -124,7 +124,7 @@ def test_each_command_tells_it_too_with_the_path_it_looked_at(tmp_path, place):
         done = run_cli(*command, "--db", tmp_path / "honey.store")
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert PLACES[place] in done.stderr and "rag-mcp ingest FOLDER --db" in done.stderr
-        assert f"Looked at {tmp_path / 'honey.store'}" in done.stderr
+        assert f"(looked at {tmp_path / 'honey.store'}" in done.stderr
     assert tree(tmp_path) == before
     doctor = run_cli("doctor", "--db", tmp_path / "honey.store")
     assert doctor.returncode == 1 and "Traceback" not in doctor.stderr

@@ -302,6 +302,25 @@ def test_the_preview_of_a_registration_says_what_the_server_may_see(command, tmp
     assert "'auditer'" in done.stderr
 
 
+def test_registering_a_store_that_is_not_there_works_and_says_so(command, table, tmp_path):
+    absent = command("client-config", "--db", tmp_path / "typo.store")
+    assert absent.returncode == 0 and json.loads(absent.stdout)["mcpServers"]
+    assert "Note: Nothing is indexed at" in absent.stderr and "rag-mcp ingest FOLDER --db" in absent.stderr
+    assert not (tmp_path / "typo.store").exists()
+    assert "Note:" not in command("client-config", "--db", table.store_path).stderr
+
+
+def test_a_rollback_with_nowhere_to_go_says_what_is_kept(command, tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    command("ingest", corpus, "--db", tmp_path / "store")
+    back = command("rollback", "--db", tmp_path / "store")
+    assert (back.returncode, back.stderr) == (2, "rag-mcp: number: nothing older is kept; there is 1.\n")
+    named = command("rollback", "9", "--db", tmp_path / "store")
+    assert (named.returncode, named.stderr) == (2, "rag-mcp: number: generation 9 is not kept; there is 1.\n")
+
+
 def test_registering_prints_what_it_replaced_and_what_it_left(command, tmp_path):
     file = tmp_path / "host.json"
     register = ("client-config", "--host", "cursor", "--file", file, "--write", "--db")
@@ -373,7 +392,10 @@ def test_an_exclude_that_met_nothing_is_said_even_quietly_and_fails_a_strict_run
     told = command(*run, "privat")
     assert "Note: --exclude privat: met nothing, so it left nothing out; did you mean private?" in told.stdout
     quiet = command(*run, "privat", "--quiet")
-    assert (quiet.returncode, quiet.stderr) == (0, "--exclude privat met nothing\n")
+    assert (quiet.returncode, quiet.stderr) == (
+        0,
+        "--exclude privat: met nothing, so it left nothing out; did you mean private?\n",
+    )
     assert json.loads(command(*run, "privat", "--json").stdout)["unmet"] == ["privat"]
     met = command(*run, "private/**", "--strict")
     assert (met.returncode, "Note:" in met.stdout) == (0, False)

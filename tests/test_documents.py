@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
 from rag_mcp.config import ENVIRONMENT
@@ -33,8 +34,7 @@ NOTES = ROOT / "tests" / "documents" / "notes"
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
 # Commands of README and CUTOVER that no test here runs, and what stands for them.
 NOT_RUN = {
-    "python3 scripts/test.py": "it is what runs this test",
-    "pip install rag-mcp-local": "tests/test_packaging.py installs the built wheel",
+    "pip install .": "tests/test_packaging.py installs the built wheel",
 }
 posix = pytest.mark.skipif(os.name == "nt", reason="the documents' commands are written for a POSIX shell")
 
@@ -76,6 +76,36 @@ def test_every_setting_stands_in_the_table_with_its_default(generator):
     with_default = [row for row in rows if row.split("|")[3].strip()]
     said = [name for name, text in ENVIRONMENT.items() if "default" in text or "empty or unknown" in text]
     assert [row.split("`")[1] for row in with_default] == said
+
+
+def without_figures(value):
+    """An answer without what differs from processor to processor, or by the day it was made."""
+    if isinstance(value, dict):
+        return {key: without_figures(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_figures(inner) for inner in value]
+    return "a figure" if isinstance(value, float) else value
+
+
+@pytest.mark.slow
+def test_the_answers_shown_are_what_the_server_answers_today(generator):
+    shown = {tool: json.loads(text_of(f"docs/examples/{tool}.json")) for tool in generator.EXAMPLES}
+    today = json.loads(json.dumps(generator.example_answers()))
+    assert without_figures(today) == without_figures(shown), "run: python3 scripts/generate_docs.py --examples"
+    for tool, answer in shown.items():
+        Draft202012Validator(json.loads(text_of(f"docs/schemas/{tool}.output.json"))).validate(answer)
+        Draft202012Validator(json.loads(text_of(f"docs/schemas/{tool}.input.json"))).validate(generator.EXAMPLES[tool])
+
+
+def test_there_is_a_schema_and_an_example_for_each_tool_and_no_other(generator):
+    schemas = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "schemas").iterdir()}
+    assert schemas == {name for name in generator.outputs() if name.startswith("docs/schemas/")}
+    examples = {path.stem for path in (ROOT / "docs" / "examples").iterdir()}
+    assert examples == set(generator.EXAMPLES) == {tool.name for tool in generator.contract.TOOLS}
+
+
+def test_the_readme_is_short_enough_to_be_read():
+    assert len(text_of("README.md").splitlines()) <= 150
 
 
 # --- what is mentioned exists ----------------------------------------------------------------------------------------

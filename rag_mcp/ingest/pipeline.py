@@ -256,7 +256,7 @@ class _Run:
 
     def _plan(self, listing: CorpusListing, old: Manifest | None, live: Generation | None) -> FilePlan:
         # What is known counts even when it is not built upon (--full, another embedder): it would be replaced.
-        known_files = len(old.files) if old is not None else (live.info.files if live is not None else 0)
+        known_files = len(old.files) if old is not None else (live.info.files if live is not None else None)
         unreadable = [path for path in listing.unreadable if path]
         below = sum(is_below(path, unreadable) for path in (old.files if old is not None else ()))
         check_shrink(

@@ -74,17 +74,23 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def check_shrink(
-    known_files: int, present_files: int, *, allow: bool, root: object = "", withheld: Sequence[Skipped] = ()
+    known_files: int | None,
+    present_files: int,
+    *,
+    allow: bool,
+    root: object = "",
+    withheld: Sequence[Skipped] = (),
 ) -> None:
     """Refuse a corpus that has suddenly lost nearly everything: more likely an unmounted disk than a decision.
 
-    ``root`` and ``withheld`` are for the message. Raises CorpusShrunk, or CorpusError when there was nothing before and
-    is nothing now.
+    ``known_files`` is None where nothing has been published yet: a first corpus without a file is a wrong path, while
+    one that was emptied on purpose stays as it is. ``root`` and ``withheld`` are for the message. Raises CorpusShrunk,
+    or CorpusError for the wrong path.
     """
-    if known_files == 0 and present_files == 0:
+    if known_files is None and present_files == 0:
         raise CorpusError("The corpus folder holds no markdown file. Check the path, or what is excluded.")
-    lone = present_files == 1 and known_files >= LONE_FILE_OF
-    if allow or (present_files > known_files * SHRINK_RATIO and not lone):
+    lone = present_files == 1 and (known_files or 0) >= LONE_FILE_OF
+    if allow or not known_files or (present_files > known_files * SHRINK_RATIO and not lone):
         return
     causes = "".join(f" {item.source}: {item.reason}." for item in withheld)
     raise CorpusShrunk(
