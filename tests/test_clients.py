@@ -404,7 +404,7 @@ def block_of(host: Host, folder: str, store: str | None = None, **env: str) -> d
 @pytest.mark.parametrize("host", WITH_FILE)
 def test_each_folder_has_an_entry_of_its_own_and_the_same_command_again_changes_nothing(tmp_path, host):
     path = tmp_path / "file"
-    folders = ["/u/work/Field Notes", "/u/home/Field Notes", "/v/home/Field Notes", "/u/übung", "/u/заметки", "/u/記録"]
+    folders = ["/u/desk/Field Notes", "/u/home/Field Notes", "/v/home/Field Notes", "/u/übung", "/u/заметки", "/u/記録"]
     names = [write_config(path, host, block_of(host, folder), now=NOON).registration.name for folder in folders]
     assert names == [
         "rag-mcp-field-notes",

@@ -18,6 +18,7 @@ from rag_mcp.ingest.heads import (
     Block,
     Syntax,
     fold,
+    framed_access,
     head_at,
     names_access,
     skip_comments,
@@ -82,7 +83,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         found = _read_first(text, blocks, readable=number < _MAX_HEADS)
         if (
             stray_access(text, start if number == 0 or start == body_start else len(text), comments)
-            or (found is None and _torn_access(text, blocks))
+            or (found is None and (_torn_access(text, blocks) or (number == 0 and framed_access(text, start))))
             or (number == _MAX_HEADS and found and names_access(text[start : start + MAX_HEAD_CHARS], one_word=True))
         ):
             access = ""

@@ -10,7 +10,8 @@ and lines that are neither that nor belong to the line above (indented, a list i
 than the others, and there are none at all unless a well-known key is among them. Where the closing line is missing, or
 the block turns out to be prose up to a later rule, only its first paragraph counts, and only with a well-known key.
 Everything else, such as a letterhead between rules, is text. Files without such lines may still begin with properties
-(``access:: none``): these stay text, and only ``access`` in them counts.
+(``access:: none``), or with lines of that kind in a frame of another make (``===``, ``- - -``, ``---access: none``) or
+behind a heading or directive: these stay text, and only ``access`` in them counts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["MAX_HEAD_CHARS", "Block", "Syntax", "fold", "head_at", "names_access", "skip_comments", "stray_access"]
+__all__ = [
+    "MAX_HEAD_CHARS",
+    "Block",
+    "Syntax",
+    "fold",
+    "framed_access",
+    "head_at",
+    "names_access",
+    "skip_comments",
+    "stray_access",
+]
 
 MAX_HEAD_CHARS = 65_536
 _MAX_UNCLOSED_CHARS = 65_536
@@ -55,8 +66,8 @@ _KNOWN_KEYS = (
     "id lang language lastmod layout modified permalink publish published slug status summary tag tags title type updated"
 )
 _KNOWN = frozenset(_KNOWN_KEYS.split())
-# Letters of other alphabets that look like those of "access" and "none".
-_LOOKALIKES = str.maketrans("асеѕоԁοϲп", "acesodocn")
+# Letters of other alphabets that look like those of "access" and "none", and signs that look like a colon.
+_LOOKALIKES = str.maketrans("асеѕоԁοϲпαεᴀᴄᴇꜱᴏɴ\u2236\ua789\u05c3\u02d0", "acesodocnaeaceson::::")
 _INVISIBLE = frozenset({"Mn", "Me", "Cf"})
 
 
@@ -219,6 +230,8 @@ def skip_comments(text: str, start: int) -> tuple[int, list[str]]:
 # --- access ----------------------------------------------------------------------------------------------------------
 
 _ACCESS = re.compile(r"(?<![\w-])access[\"'`*_)\]]*+\s*+(?:=>|::?|=)(?P<value>[^\n]*)")
+# A line of nothing but the two words, whatever stands between and around them.
+_ONLY_ACCESS = re.compile(r"\W*access\W{1,8}none\W*")
 _DECORATION = " \t\"'`*_([{,;|-?>+#:.}"
 _OPENERS = frozenset("{[,;|\"'")
 _LOOKBACK = 40
@@ -231,6 +244,8 @@ def names_access(block: str, *, only_none: bool = False, one_word: bool = False)
         folded = fold(line).strip()
         if "access" not in folded or (folded.startswith("#") and not folded.startswith("#+")):
             continue
+        if _ONLY_ACCESS.fullmatch(folded):
+            return True
         for found in _ACCESS.finditer(folded):
             value = found["value"].strip(" \t\"'`[](){},;*_").partition(" #")[0].strip(" \t\"'`[](){},;*_.")
             none = value == "none" or (not only_none and not one_word and re.match(r"none\b", value) is not None)
@@ -243,6 +258,35 @@ def _is_key(line: str, at: int) -> bool:
     before = line[max(0, at - _LOOKBACK) : at]
     kept = before.rstrip(_DECORATION)
     return not kept or not _OPENERS.isdisjoint(before[len(kept) :])
+
+
+_INLINE = re.compile(r"[\[(]\s*access\s*::\s*none\s*[\])]")
+_OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BEFORE_FRAME = re.compile(r"#{1,6}\s|%|<{7}(?:\s|\Z)")
+_FRAME = re.compile(
+    r"(?:-{2,}|={3,}|\*{3,}|_{3,}|\+{2,}|;{2,}|\.{3,}|(?:[-*_] ){2,}[-*_](?!\S)|(?P<code>~{3,}|`{3,}))(?P<rest>.*)"
+)
+_TO_DASH = {code: "-" for code in (*range(0x2010, 0x2016), 0x2212)}
+_MAX_FRAMED_LINES = 100
+
+
+def framed_access(text: str, start: int) -> bool:
+    """Whether the first thing but headings and directives is a frame whose lines are keys, and ``access`` one of them. A
+    frame of code counts only without a name and where it opens the file: behind a heading it is an example."""
+    part = _OTHER_LINE_ENDS.sub("\n", text[start : start + MAX_HEAD_CHARS])
+    cut = part.split("\n", _MAX_FRAMED_LINES)[:_MAX_FRAMED_LINES]
+    lines = [fold(line[:_MAX_LINE_CHARS]).translate(_TO_DASH).strip().lstrip("> ") for line in cut]
+    first = next((at for at, line in enumerate(lines) if line and not _BEFORE_FRAME.match(line)), None)
+    frame = _FRAME.fullmatch(lines[first]) if first is not None else None
+    if first is None or frame is None or (frame["code"] and (any(lines[:first]) or frame["rest"])):
+        return False
+    behind = lines[first + 1 :]
+    closing = next((at for at, line in enumerate(behind) if _FRAME.fullmatch(line)), None)
+    end = closing if closing is not None else next((at for at, line in enumerate(behind) if not line), len(behind))
+    rest = frame["rest"].strip()
+    rows = [row for row in ([rest] if "access" in rest else []) + behind[:end] if row]
+    keyed = all(_look(row) in {_Line.KEY, _Line.KNOWN, _Line.MORE} or _ONLY_ACCESS.fullmatch(row) for row in rows)
+    return keyed and any(names_access(row, one_word=True) for row in rows)
 
 
 _DATA_FENCE = re.compile(r"(?:`{3,}|~{3,})\s*\{?\.?(?:ya?ml|toml|json|meta\w*|front-?matter)\b[^\n]*\n", re.IGNORECASE)
@@ -260,6 +304,8 @@ def stray_access(text: str, start: int, comments: Iterable[str]) -> bool:
             "\n".join(line for line in inside.split("\n") if line[:1] not in {" ", "\t"}), one_word=True
         )
     rows = re.split(r"\n[^\S\n]*+(?:\n|\Z)|\n(?:---|\+\+\+|\.\.\.)[ \t]*(?:\n|\Z)", part, maxsplit=1)[0].strip("\n")
+    if any(_INLINE.fullmatch(fold(row).strip()) for row in rows.split("\n")):
+        return True
     looks = _looks(rows)
     keys = {_Line.KEY, _Line.KNOWN}
     return looks[0] in keys and set(looks) <= {*keys, _Line.MORE} and names_access(rows, one_word=True)

@@ -178,6 +178,32 @@ def test_access_that_can_be_read_is_one_word_or_unknown(value: str, access: str)
     assert parse_front_matter(f"---\ntitle: a\naccess: {value}\n---\n").access == access
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "\u200b---\naccess: none\n---", "%YAML 1.2\n---\naccess: none\n---", "# Weir\n---\naccess: none\n---", "# Weir\n\n---\naccess: none\n---",
+        "% Weir\n% Ada\n\n---\naccess: none\n...", "--- !note\naccess: none\n---", "--\naccess: none\n--", "- - -\naccess: none\n- - -",
+        "===\naccess: none\n===", "***\nstatus: open\naccess: none\n***", "~~~\naccess: none\n~~~", "```\naccess: none\n```", "---access: none\n---",
+        "> ---\n> access: none\n> ---", "<<<<<<< HEAD\n---\naccess: none\n=======\n---\naccess: all\n>>>>>>> b\n---", "---\u0085access: none\u0085---",
+        "---\u2028access: none\u2028---", "---\ntitle: a\naccess\u2236 none\n---", "---\ntitle: a\naccess\ua789 none\n---", "---\ntitle: a\naccess; none\n---",
+        "---\naccess none\n---", "---\n\u03b1ccess: none\n---", "---\nacce\ua731\ua731: none\n---", "[access:: none]", "(access:: none)",
+    ],
+)  # fmt: skip
+def test_access_is_seen_in_frames_of_another_make(head: str) -> None:
+    assert parse_front_matter(f"{head}\n\n# Weir\n\nThe weir leaks.\n").access is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Weir\n\n```\naccess: none\n```\n", "===\nDear all, access: none of the rooms has a ramp.\n===\n", "***\nThe access road is closed.\n***\n",
+        "# Access\n\naccess: by the north gate\n", "---\n\nWe discuss `access: none` here.\n\n---\n", "The weir.\n\n===\naccess: none\n===\n",
+    ],
+)  # fmt: skip
+def test_a_frame_of_prose_or_an_example_hides_nothing(text: str) -> None:
+    assert parse_front_matter(text).access is None
+
+
 def test_what_only_mentions_access_hides_nothing() -> None:
     for text in (
         "---\ntitle: 'Granting access: a guide'\n---\n\naccess: none\n",
