@@ -107,7 +107,8 @@ class Reader:
             tags=front.tags,
             date=front.date,
             language=self.detect_language(prepared[front.body_start :].replace(HIDDEN_MARK, "")),
-            passages=tuple(self._parsed(passage, heading_title) for passage in passages),
+            # A piece of nothing but comments has no words to be found by.
+            passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
             notices=_notices(front.unread, found),
         )
 

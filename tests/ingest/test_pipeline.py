@@ -262,6 +262,17 @@ def test_an_empty_blank_or_heading_only_file_is_no_error_and_no_change(library):
     assert library.ingest().published is False
 
 
+@pytest.mark.parametrize(
+    "text", ["<!-- moved to the wiki -->\n", "%%\nlater\n%%\n", "[//]: # (nothing yet)\n", "---\na: 1\n---\n<!-- x -->"]
+)
+def test_a_file_of_nothing_but_comments_is_no_error_and_gains_words_later(library, text):
+    library.write({"hushed.md": text, "spoken.md": "# Spoken\n\nThe harbour opens at six.\n"})
+    assert library.ingest().store_count == 1
+    assert library.ingest().published is False
+    library.write({"hushed.md": f"{text}\nThe bell rings at noon.\n"})
+    assert library.ingest().store_count == 2
+
+
 def test_bad_corpora_are_named_and_lose_nothing(library, tmp_path):
     library.write({"a.md": TREES})
     library.ingest()
