@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """The command line where there is one; a server does not load it."""
     if len(sys.argv) > 1:
-        from rag_mcp.cli import main as command
+        from rag_mcp.cli.app import main as command
 
         command()
     return run()
@@ -17,7 +17,7 @@ def main() -> int:
 def run() -> int:
     """Serve until the client leaves; return the exit code."""
     try:
-        from rag_mcp.server import main
+        from rag_mcp.server.mcp import main
 
         return main()
     except KeyboardInterrupt:

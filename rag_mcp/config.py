@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
-from rag_mcp.owner import default_store
 from rag_mcp.places import expanded
 
 __all__ = ["ENVIRONMENT", "Config", "environment"]
@@ -102,15 +101,6 @@ class Config:
         config = cls(**settings)  # type: ignore[arg-type]  # keys are this class's own fields, checked by its tests
         config._check()
         return config
-
-    @property
-    def store_path(self) -> Path:
-        """The store folder: as given, else the default one of the corpus. Raises ConfigError when neither is known."""
-        if self.db_path is not None:
-            return self.db_path
-        if self.corpus_root is not None:
-            return default_store(self.corpus_root, self.collection)
-        raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db. One is made by: rag-mcp ingest FOLDER --db PATH")
 
     def given(self, name: str) -> str:
         """``corpus_root`` or ``db_path`` in the operator's own words; empty when it is not set."""

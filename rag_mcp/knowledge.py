@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from rag_mcp.access.policy import Policy, PolicyWatch
+from rag_mcp.access.profiles import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
 from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions, Progress
@@ -31,16 +33,15 @@ from rag_mcp.models import (
     SourceInventory,
     Status,
 )
-from rag_mcp.policy import Policy, PolicyWatch
-from rag_mcp.search.access import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
-from rag_mcp.stores.absent import absence, corpus_note, live_generation
-from rag_mcp.stores.generations import GenerationStore, resolve_store
-from rag_mcp.stores.withdrawn import WithdrawalWatch
+from rag_mcp.stores.embedded.absent import absence, corpus_note, live_generation
+from rag_mcp.stores.embedded.generations import GenerationStore
+from rag_mcp.stores.embedded.place import store_root
+from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
-    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.live import OpenGeneration
     from rag_mcp.search.relevance import RelevanceModel
 
 __all__ = ["KnowledgeBase", "doubtful_settings"]
@@ -139,8 +140,8 @@ class KnowledgeBase:
     # --- ingest ------------------------------------------------------------------------------------------------------
 
     def ingest(self, options: IngestOptions | None = None, *, progress: Progress | None = None) -> IngestSummary:
-        """Bring the store in step with the corpus; see rag_mcp.ingest.pipeline.run_ingest."""
-        from rag_mcp.ingest.pipeline import run_ingest
+        """Bring the store in step with the corpus; see rag_mcp.ingest.run.run_ingest."""
+        from rag_mcp.ingest.run import run_ingest
 
         self._check_not_closed()
         return run_ingest(self._config, options or IngestOptions(), progress=progress)
@@ -172,7 +173,7 @@ class KnowledgeBase:
         return self._read(lambda opened, rights: self._answer(request, opened, rights))
 
     def _answer(self, request: SearchRequest, opened: OpenGeneration, rights: Rights) -> SearchResponse:
-        from rag_mcp.search.pipeline import answer
+        from rag_mcp.search.retrieve import answer
 
         def visible(source_class: SourceClass, source: str) -> bool:
             return rights.may_see(source_class, source, requested=request.source_class)
@@ -217,7 +218,7 @@ class KnowledgeBase:
     @property
     def _generations(self) -> GenerationStore:
         if self._store is None or self._open is None:  # what lies there decides where the store is, until it is found
-            self._store = GenerationStore(resolve_store(self._config.store_path, self._config.collection))
+            self._store = GenerationStore(store_root(self._config))
         return self._store
 
     def _read(self, work: Callable[[OpenGeneration, Rights], _Answer]) -> _Answer:
@@ -343,7 +344,7 @@ class KnowledgeBase:
             raise failed from None
 
     def _open_generation(self, number: int, *, partial: bool = False) -> OpenGeneration:
-        from rag_mcp.search.opened import OpenGeneration
+        from rag_mcp.search.live import OpenGeneration
 
         try:
             generation = self._generations.open(number)
@@ -465,15 +466,15 @@ class KnowledgeBase:
 def doubtful_settings(config: Config) -> list[str]:
     """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works as something less than
     was meant, which must not go unsaid. An unusable policy file is no doubt but an error, told by every answer."""
+    from rag_mcp.access.policy import load_policy
     from rag_mcp.embedders import check_embedder_name
-    from rag_mcp.policy import load_policy
     from rag_mcp.search.status import other_policy
 
     found: list[str | None] = []
     with contextlib.suppress(RagMcpError):
         policy = load_policy(config.policy_path)
         found.append(profile_problem(config.profile, policy))
-        store = GenerationStore(resolve_store(config.store_path, config.collection))
+        store = GenerationStore(store_root(config))
         found.append(other_policy(store.info(live_generation(store, config)), policy))
     try:
         check_embedder_name(config.embedder)

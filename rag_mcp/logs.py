@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from typing import IO
 
-from rag_mcp.sanitize import terminal_safe
+from rag_mcp.text.sanitize import terminal_safe
 
 __all__ = ["configure"]
 

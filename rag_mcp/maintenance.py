@@ -10,21 +10,23 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_mcp.access.withdrawal import Cause
 from rag_mcp.config import Config
 from rag_mcp.embedders import embedder_identity
 from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreDamaged, StoreEmpty, StoreLocked
-from rag_mcp.globs import folded
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode
-from rag_mcp.owner import made_from
 from rag_mcp.places import same_folder
 from rag_mcp.search.calibrated import write_calibration
 from rag_mcp.search.relevance import Calibration
-from rag_mcp.stores.absent import live_generation
-from rag_mcp.stores.cache import check_cache
-from rag_mcp.stores.files import is_writable
-from rag_mcp.stores.generations import GenerationStore, is_foreign_chroma, resolve_store
-from rag_mcp.stores.withdrawn import Cause, read_withdrawals, write_withdrawals
+from rag_mcp.stores.embedded.absent import live_generation
+from rag_mcp.stores.embedded.cache import check_cache
+from rag_mcp.stores.embedded.files import is_writable
+from rag_mcp.stores.embedded.generations import GenerationStore
+from rag_mcp.stores.embedded.owner import made_from
+from rag_mcp.stores.embedded.place import is_foreign_chroma, store_folder, store_root
+from rag_mcp.stores.embedded.withdrawn import read_withdrawals, write_withdrawals
+from rag_mcp.text.globs import folded
 
 __all__ = ["Finding", "RolledBack", "examine", "repair", "roll_back", "store_calibration"]
 
@@ -43,7 +45,7 @@ class Finding:
 
 
 def _store(config: Config) -> GenerationStore:
-    return GenerationStore(resolve_store(config.store_path, config.collection))
+    return GenerationStore(store_root(config))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ def roll_back(config: Config, number: int | None, *, restore_deleted: bool = Fal
     """Make an older generation live. What its owner has withheld since is not shown again; what was deleted since is,
     if ``restore_deleted``. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked.
     """
-    from rag_mcp.stores.manifest import read_manifest
-    from rag_mcp.stores.verify import changed_files
+    from rag_mcp.stores.embedded.manifest import read_manifest
+    from rag_mcp.stores.embedded.verify import changed_files
 
     store = _store(config)
     live = live_generation(store, config)
@@ -104,8 +106,8 @@ def repair(config: Config) -> list[str]:
     The embedding cache is filled again from the live vector index, and a damaged generation built anew from corpus
     and cache: only texts whose vectors are in neither are embedded again.
     """
-    from rag_mcp.ingest.pipeline import run_ingest
-    from rag_mcp.stores.verify import verify_store
+    from rag_mcp.ingest.run import run_ingest
+    from rag_mcp.stores.embedded.verify import verify_store
 
     store = _store(config)
     try:
@@ -132,10 +134,10 @@ def repair(config: Config) -> list[str]:
 
 def _refill_cache(store: GenerationStore, number: int) -> int:
     """Vectors taken over; none when the vector index or the manifest can't be trusted."""
-    from rag_mcp.stores.cache import EmbeddingCache
-    from rag_mcp.stores.manifest import read_manifest
-    from rag_mcp.stores.vectors import ChromaReader, check_database
-    from rag_mcp.stores.verify import changed_files
+    from rag_mcp.stores.embedded.cache import EmbeddingCache
+    from rag_mcp.stores.embedded.manifest import read_manifest
+    from rag_mcp.stores.embedded.vectors import ChromaReader, check_database
+    from rag_mcp.stores.embedded.verify import changed_files
 
     taken = 0
     try:
@@ -192,8 +194,8 @@ def _check_model(config: Config) -> Iterator[Finding]:
 
 
 def _check_policy(config: Config) -> Iterator[Finding]:
-    from rag_mcp.policy import load_policy
-    from rag_mcp.search.access import profile_in_words, profile_problem, resolve_profile
+    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.profiles import profile_in_words, profile_problem, resolve_profile
     from rag_mcp.search.status import other_policy
 
     policy = load_policy(config.policy_path)
@@ -220,8 +222,8 @@ def _check_corpus(config: Config) -> Iterator[Finding]:
 
 def _names(root: Path, config: Config) -> Finding:
     """Names that are one on another system: a copy of the folder there, or a sync client, loses one of them."""
-    from rag_mcp.ingest.corpus import walk_corpus
-    from rag_mcp.policy import load_policy
+    from rag_mcp.access.policy import load_policy
+    from rag_mcp.ingest.walk import walk_corpus
 
     places: dict[str, set[str]] = {}
     for file in walk_corpus(root, policy=load_policy(config.policy_path), store_path=_store(config).root).files:
@@ -241,11 +243,13 @@ def _names(root: Path, config: Config) -> Finding:
 
 
 def _check_store(config: Config) -> Iterator[Finding]:
-    from rag_mcp.stores.verify import changed_files
+    from rag_mcp.stores.embedded.verify import changed_files
 
     store = _store(config)
-    if is_foreign_chroma(config.store_path):
-        yield Finding("store", True, f"{config.store_path} is another program's; ours lies beside it in {store.root}")
+    if is_foreign_chroma(store_folder(config)):
+        yield Finding(
+            "store", True, f"{store_folder(config)} is another program's; ours lies beside it in {store.root}"
+        )
     try:
         live = live_generation(store, config)
     except StoreAbsent as error:
@@ -285,11 +289,11 @@ def _permissions(store: GenerationStore) -> Finding:
 
 
 def _check_last_run(config: Config) -> Iterator[Finding]:
-    from rag_mcp.policy import load_policy
-    from rag_mcp.search.access import Rights, resolve_profile
+    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.profiles import Rights, resolve_profile
     from rag_mcp.search.status import visible_report
-    from rag_mcp.stores.lastrun import read_last_run
-    from rag_mcp.tally import tally
+    from rag_mcp.stores.embedded.lastrun import read_last_run
+    from rag_mcp.text.tally import tally
 
     last = read_last_run(_store(config).root)
     if last is None:

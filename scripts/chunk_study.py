@@ -18,8 +18,8 @@ if str(ROOT) not in sys.path:
 from rag_mcp.config import Config  # noqa: E402 - after the path, so that a checkout works uninstalled
 from rag_mcp.evaluation.measure import measure_questions  # noqa: E402
 from rag_mcp.ingest import chunking, parse, pipeline  # noqa: E402
-from rag_mcp.ingest.chunking import ChunkLimits  # noqa: E402
 from rag_mcp.models import Mode  # noqa: E402
+from rag_mcp.text.chunking import ChunkLimits  # noqa: E402
 
 VARIANTS = {
     "254/200 (shipped)": (ChunkLimits(max_tokens=254), True),

@@ -32,10 +32,10 @@ from rag_mcp.embedders import open_embedder  # noqa: E402
 from rag_mcp.evaluation import read_questions  # noqa: E402
 from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
 from rag_mcp.models import Mode, SearchRequest, SourceClass  # noqa: E402
-from rag_mcp.search.opened import OpenGeneration  # noqa: E402
-from rag_mcp.search.pipeline import gather  # noqa: E402
+from rag_mcp.search.live import OpenGeneration  # noqa: E402
 from rag_mcp.search.relevance import load_model, size_bonus  # noqa: E402
-from rag_mcp.stores.generations import GenerationStore  # noqa: E402
+from rag_mcp.search.retrieve import gather  # noqa: E402
+from rag_mcp.stores.embedded.generations import GenerationStore  # noqa: E402
 
 TARGET = ROOT / "rag_mcp" / "data" / "relevance.json"
 OFF_TOPIC = ("other-product", "absent-article")

@@ -22,10 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from rag_mcp import contract, models  # noqa: E402 - after the path, so that a checkout works uninstalled
+from rag_mcp import models  # noqa: E402 - after the path, so that a checkout works uninstalled
+from rag_mcp.access.policy import BUILT_IN_PROFILES  # noqa: E402
 from rag_mcp.config import ENVIRONMENT  # noqa: E402
 from rag_mcp.errors import RagMcpError  # noqa: E402
-from rag_mcp.policy import BUILT_IN_PROFILES  # noqa: E402
+from rag_mcp.server import tools as contract  # noqa: E402
 
 HELP_COLUMNS = 100
 NOTICE = "<!-- Written by scripts/generate_docs.py; change the code it describes and run that script. -->\n"
@@ -132,7 +133,7 @@ def command() -> Any:
     """The click command behind the console script."""
     import typer.main
 
-    from rag_mcp.cli import app
+    from rag_mcp.cli.app import app
 
     return typer.main.get_command(app)
 
@@ -141,7 +142,7 @@ def help_text(arguments: Sequence[str]) -> str:
     """What ``rag-mcp ARGUMENTS --help`` prints on a terminal of fixed width."""
     from typer.testing import CliRunner
 
-    from rag_mcp.cli import app
+    from rag_mcp.cli.app import app
 
     done = CliRunner().invoke(app, [*arguments, "--help"], prog_name="rag-mcp", terminal_width=HELP_COLUMNS)
     if done.exit_code:
@@ -240,8 +241,8 @@ def example_answers() -> dict[str, Any]:
     """
     from rag_mcp.config import Config
     from rag_mcp.ingest.options import IngestOptions
-    from rag_mcp.ingest.pipeline import run_ingest
-    from rag_mcp.server import ToolRunner, open_knowledge
+    from rag_mcp.ingest.run import run_ingest
+    from rag_mcp.server.mcp import ToolRunner, open_knowledge
     from rag_mcp.telemetry import Telemetry
 
     with tempfile.TemporaryDirectory() as folder:

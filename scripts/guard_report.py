@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from rag_mcp.ingest.decode import Undecodable, decode, shorten_data_uris  # noqa: E402
-from rag_mcp.ingest.guard import Tier, find_secrets, mask, secret_kinds  # noqa: E402
+from rag_mcp.text.decode import Undecodable, decode, shorten_data_uris  # noqa: E402
+from rag_mcp.text.secrets import Tier, find_secrets, mask, secret_kinds  # noqa: E402
 
 DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
 ALNUM = string.ascii_letters + string.digits

@@ -24,7 +24,7 @@ STORES = ROOT / ".rag_mcp-quickstart"
 OWN_DOCUMENTS = ROOT / "docs"
 OWN_QUESTION = "How do I run the ingest on a schedule?"
 INSIDE = "--inside-environment"
-COMMAND_LINE = "from rag_mcp.cli import main; main()"
+COMMAND_LINE = "from rag_mcp.cli.app import main; main()"
 ANSWER_WITHIN_S = 120
 
 
@@ -115,7 +115,7 @@ def server_environment(options) -> dict:
 
 
 def show(question, answer) -> None:
-    from rag_mcp.sanitize import one_line, terminal_safe
+    from rag_mcp.text.sanitize import one_line, terminal_safe
 
     print(f"\nQuestion: {one_line(question)}")
     if not answer.get("ok", True):
@@ -138,7 +138,7 @@ def excerpt(text: str, lines: int = 8) -> list:
 
 
 def show_registration(options) -> None:
-    from rag_mcp.clients import Host, client_block, render_block
+    from rag_mcp.server.hosts import Host, client_block, render_block
 
     block = client_block(Host.GENERIC, command=sys.executable, args=["-m", "rag_mcp"], env=server_environment(options))
     print("\nPaste this into the configuration of your MCP host:\n")

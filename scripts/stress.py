@@ -40,7 +40,7 @@ from pathlib import Path
 import chromadb, tantivy
 from rag_mcp.config import Config
 from rag_mcp.ingest.options import IngestOptions
-from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.run import run_ingest
 config = Config.load()
 for line in sys.stdin:
     number = int(line)
@@ -56,7 +56,7 @@ SERVER = """
 import os, sys
 from pathlib import Path
 Path(sys.argv.pop()).write_text(str(os.getpid()), encoding="ascii")
-from rag_mcp.server import main
+from rag_mcp.server.mcp import main
 sys.exit(main())
 """
 
@@ -234,7 +234,7 @@ class Stress:
 
     def _settle(self) -> None:
         """With all readers gone, one run that finds nothing to do collects what they held."""
-        command = [sys.executable, "-c", "from rag_mcp.cli import main; main()"]
+        command = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()"]
         run = subprocess.run([*command, "ingest", "--quiet"], env=self.env, capture_output=True, text=True, timeout=120)
         if run.returncode:
             self.tally.writer_errors.append(run.stderr.strip())

@@ -60,7 +60,7 @@ def main() -> None:
     import chromadb  # noqa: F401
     import tantivy  # noqa: F401
 
-    import rag_mcp.ingest.pipeline  # noqa: F401
+    import rag_mcp.ingest.run  # noqa: F401
 
     for line in sys.stdin:
         child = os.fork()

@@ -10,8 +10,8 @@ from typing import Any
 
 from support import Library
 
-from rag_mcp.contract import TOOLS
-from rag_mcp.server import ToolRunner
+from rag_mcp.server.mcp import ToolRunner
+from rag_mcp.server.tools import TOOLS
 from rag_mcp.telemetry import Telemetry
 
 CLASSES = ("code", "config", "decisions", "docs", "memory")

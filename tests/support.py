@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from rag_mcp.config import Config
-from rag_mcp.contract import parse_search
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
 from rag_mcp.models import SearchResponse, SourceClass
-from rag_mcp.stores.generations import GenerationStore
-from rag_mcp.stores.manifest import read_manifest
+from rag_mcp.server.tools import parse_search
+from rag_mcp.stores.embedded.generations import GenerationStore
+from rag_mcp.stores.embedded.manifest import read_manifest
 
 
 class Library:
@@ -88,8 +88,8 @@ class Library:
 
 
 def dump(store: GenerationStore) -> dict[str, dict[str, object]]:
-    from rag_mcp.stores.keywords import TantivyReader
-    from rag_mcp.stores.vectors import ChromaReader
+    from rag_mcp.stores.embedded.keywords import TantivyReader
+    from rag_mcp.stores.embedded.vectors import ChromaReader
 
     generation = store.open()
     vectors = ChromaReader(generation.chroma_path)
@@ -128,7 +128,7 @@ def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: floa
     """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
     return subprocess.run(
-        [sys.executable, "-c", "from rag_mcp.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", "from rag_mcp.cli.app import main; main()", *map(str, arguments)],
         env={**clean, "RAG_MCP_EMBEDDER": "hash", **(env or {})},
         capture_output=True,
         encoding="utf-8",

@@ -15,10 +15,10 @@ from jsonschema import Draft202012Validator
 from raw_server import ROOT, RawServer, server_env
 from support import Library, run_cli
 
-from rag_mcp import contract
 from rag_mcp.config import Config
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.server import ToolRunner, open_knowledge
+from rag_mcp.server import tools as contract
+from rag_mcp.server.mcp import ToolRunner, open_knowledge
 from rag_mcp.telemetry import Telemetry
 
 CALLS = {
@@ -194,7 +194,7 @@ def test_a_running_server_creates_nothing_and_answers_once_something_is_ingested
             assert f"indexed at {store}: " in message  # the setting itself, though it is an absolute path
             assert PLACES[place] in message
         assert tree(tmp_path) == before
-        ingest = [sys.executable, "-c", "from rag_mcp.cli import main; main()", "ingest", str(hives), "--quiet"]
+        ingest = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()", "ingest", str(hives), "--quiet"]
         subprocess.run(ingest, check=True, env=server_env(env), cwd=ROOT, timeout=60, stdout=subprocess.DEVNULL)
         asked = {"query": "winter honey", "confidence": "normal"}
         assert server.call("search_knowledge", asked, id=20)["results"][0]["citation"]["source"] == "hive.md"

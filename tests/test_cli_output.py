@@ -13,7 +13,7 @@ from governed import CLASSES, PLACES, PROFILES, governed, visible
 from raw_server import ROOT
 from support import Library, run_cli
 
-from rag_mcp.cli import main
+from rag_mcp.cli.app import main
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m"
 BIDI = "\u202egnp.exe\u2066"
@@ -217,9 +217,9 @@ def test_a_held_lock_and_a_fault_of_our_own_are_json_too(command, tmp_path, monk
         def fail(*_: object, **__: object) -> None:
             raise ZeroDivisionError("of our own")
 
-        monkeypatch.setattr("rag_mcp.ingest.pipeline.run_ingest", fail)
+        monkeypatch.setattr("rag_mcp.ingest.run.run_ingest", fail)
         printed: list[dict[str, object]] = []
-        monkeypatch.setattr("rag_mcp.cli._say_json", printed.append)
+        monkeypatch.setattr("rag_mcp.cli.app._say_json", printed.append)
         with pytest.raises(ZeroDivisionError):
             command("ingest", library.corpus, "--db", library.store_path, "--json")
         assert printed == [
@@ -238,7 +238,7 @@ def test_bars_are_drawn_on_a_terminal_unless_the_run_is_to_be_quiet(tmp_path, op
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.md").write_text("# A\n\nA lantern.\n", encoding="utf-8")
     ours, theirs = os.openpty()
-    code = "from rag_mcp.cli import main; main()"
+    code = "from rag_mcp.cli.app import main; main()"
     arguments = ["ingest", str(tmp_path / "corpus"), "--db", str(tmp_path / "store"), "--embedder", "hash", *options]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True
@@ -264,7 +264,7 @@ def test_the_module_is_the_command_and_the_script_is_the_server_and_says_so(tmp_
         )  # fmt: skip
 
     module, script = ran("-m", "rag_mcp", word), ran(str(ROOT / "run_server.py"), word)
-    cli = ran("-c", "from rag_mcp.cli import main; main()", word)
+    cli = ran("-c", "from rag_mcp.cli.app import main; main()", word)
     assert (module.returncode, module.stdout) == (cli.returncode, cli.stdout)
     assert module.stdout.startswith("rag-mcp ") or "RAG_MCP_CORPUS_ROOT" in module.stderr
     assert script.returncode == 1 and "takes no arguments" in script.stderr

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_mcp.clients import (
+from rag_mcp.config import Config
+from rag_mcp.errors import ConfigError, InvalidArgument
+from rag_mcp.server.hosts import (
     Host,
     client_block,
     default_path,
@@ -24,8 +26,6 @@ from rag_mcp.clients import (
     server_env,
     write_config,
 )
-from rag_mcp.config import Config
-from rag_mcp.errors import ConfigError, InvalidArgument
 
 WITH_FILE = [host for host in Host if host is not Host.GENERIC]
 JSON_HOSTS = [host for host in WITH_FILE if host is not Host.CODEX]

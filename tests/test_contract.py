@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rag_mcp import contract
 from rag_mcp.errors import ConfigError, InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreDamaged
 from rag_mcp.models import (
     DocClass,
@@ -27,6 +26,7 @@ from rag_mcp.models import (
     Skipped,
     SourceClass,
 )
+from rag_mcp.server import tools as contract
 
 PARSERS = {
     "search_knowledge": contract.parse_search,

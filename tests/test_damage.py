@@ -12,8 +12,8 @@ from support import Library, run_cli
 from rag_mcp.errors import StoreError
 from rag_mcp.maintenance import repair
 from rag_mcp.models import Reason, SourceClass
-from rag_mcp.owner import Owner
-from rag_mcp.stores.verify import verify_store
+from rag_mcp.stores.embedded.owner import Owner
+from rag_mcp.stores.embedded.verify import verify_store
 
 FILES = {
     **{f"docs/n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(12)},

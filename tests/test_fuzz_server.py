@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from raw_server import RawServer
 from support import Library
 
-from rag_mcp.contract import OUTPUT_SCHEMAS
+from rag_mcp.server.tools import OUTPUT_SCHEMAS
 
 CALLS = 2_000
 FIELDS = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rag_mcp.gitignore import MAX_WILDCARD_CHARS, BadPattern, IgnoreRules
+from rag_mcp.ingest.gitignore import MAX_WILDCARD_CHARS, BadPattern, IgnoreRules
 
 PIECES = st.lists(
     st.sampled_from(["a", "b", "*", "?", "ab", ".md", "[ab]", "[!a]", "[a-c]", "\\*", "**"]), min_size=1, max_size=4

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.globs import GlobSet, composed, glob_problem
+from rag_mcp.text.globs import GlobSet, composed, glob_problem
 
 PIECES = st.lists(st.sampled_from(["a", "b", "*", "?", "ab", ".md"]), min_size=1, max_size=4).map("".join)
 COMPONENTS = st.one_of(st.just("**"), PIECES.map(lambda piece: re.sub(r"\*+", "*", piece)))

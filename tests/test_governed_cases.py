@@ -12,7 +12,7 @@ from support import Library
 
 from rag_mcp.config import Config
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.server import ToolRunner
+from rag_mcp.server.mcp import ToolRunner
 from rag_mcp.telemetry import Telemetry
 
 # --- links: loops, duplicates, escapes

@@ -31,13 +31,13 @@ GONE = ("notes/n7.md", "memory/secretary.md")
 # Moments between two steps at which something is half done, and how often a run passes there before it dies.
 INSIDE = {
     "while the second slice is embedded": (Step.EMBEDDING.value, 2),
-    "before a batch of vectors is kept": ("rag_mcp.stores.cache:EmbeddingCache.put", 1),
-    "while vectors are added": ("rag_mcp.stores.vectors:ChromaWriter.upsert", 1),
-    "while terms are added": ("rag_mcp.stores.keywords:TantivyWriter.commit", 1),
-    "before everything is synced": ("rag_mcp.stores.generations:fsync_tree", 1),
-    "before the pointer is swapped": ("rag_mcp.stores.generations:GenerationStore.point_to", 1),
-    "before the run is noted": ("rag_mcp.ingest.pipeline:write_stat_cache", 1),
-    "before old vectors are dropped": ("rag_mcp.stores.cache:EmbeddingCache.trim", 1),
+    "before a batch of vectors is kept": ("rag_mcp.stores.embedded.cache:EmbeddingCache.put", 1),
+    "while vectors are added": ("rag_mcp.stores.embedded.vectors:ChromaWriter.upsert", 1),
+    "while terms are added": ("rag_mcp.stores.embedded.keywords:TantivyWriter.commit", 1),
+    "before everything is synced": ("rag_mcp.stores.embedded.generations:fsync_tree", 1),
+    "before the pointer is swapped": ("rag_mcp.stores.embedded.generations:GenerationStore.point_to", 1),
+    "before the run is noted": ("rag_mcp.ingest.run:write_stat_cache", 1),
+    "before old vectors are dropped": ("rag_mcp.stores.embedded.cache:EmbeddingCache.trim", 1),
 }
 MOMENTS = {**{f"at {step.value}": (step.value, 1) for step in Step}, **INSIDE}
 # A slice that was computed but not kept is the most that can be paid for twice.

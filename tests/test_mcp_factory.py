@@ -21,7 +21,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rag_mcp.config import ENVIRONMENT
-from rag_mcp.contract import INPUT_SCHEMAS
+from rag_mcp.server.tools import INPUT_SCHEMAS
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = yaml.safe_load((ROOT / "mcp.yaml").read_text(encoding="utf-8"))
@@ -137,7 +137,7 @@ def hub(factory, tmp_path) -> StdioServerParameters:
         shutil.copy(ROOT / name, clone / name)
     text = "# Kiln schedule\n\nThe glaze firing starts at six in the morning and holds 1240 degrees for an hour.\n"
     (notes / "kiln.md").write_text(text, encoding="utf-8")
-    ingest = "from rag_mcp.cli import main; main()"
+    ingest = "from rag_mcp.cli.app import main; main()"
     command = [sys.executable, "-c", ingest, "ingest", str(notes), "--db", str(store), "--quiet"]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT, timeout=120)
     return StdioServerParameters(

@@ -11,11 +11,11 @@ from support import Library, run_cli
 from rag_mcp.config import Config
 from rag_mcp.errors import CorpusError
 from rag_mcp.ingest.options import IngestOptions
-from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.run import run_ingest
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.owner import OWNER_FILE, default_store, read_owner
 from rag_mcp.places import is_inside, same_folder
-from rag_mcp.stores.files import write_json
+from rag_mcp.stores.embedded.files import write_json
+from rag_mcp.stores.embedded.owner import OWNER_FILE, default_store, read_owner
 
 TIDES = {f"tide{n}.md": f"# Tide {n}\n\nThe tide turns at hour {n}.\n" for n in range(6)}
 REEFS = {f"reef{n}.md": f"# Reef {n}\n\nThe reef lies at fathom {n}.\n" for n in range(6)}
@@ -35,7 +35,7 @@ def ingest(root: Path, store: Path | None = None, **options: object):
 
 
 def ask(text: str, *, root: Path | None = None, store: Path | None = None) -> list[str]:
-    from rag_mcp.contract import parse_search
+    from rag_mcp.server.tools import parse_search
 
     base = KnowledgeBase.open(Config.load({}, corpus_root=root, db_path=store, embedder="hash"))
     try:

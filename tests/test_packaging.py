@@ -108,7 +108,7 @@ def test_the_registry_entry_names_the_package_as_it_is_published():
     assert package["transport"] == {"type": "stdio"}
     assert package["runtimeHint"] == "uvx"
     # uvx runs the script that has the distribution's name.
-    assert PROJECT["scripts"][PROJECT["name"]] == PROJECT["scripts"]["rag-mcp"] == "rag_mcp.cli:main"
+    assert PROJECT["scripts"][PROJECT["name"]] == PROJECT["scripts"]["rag-mcp"] == "rag_mcp.cli.app:main"
 
 
 def test_the_registry_entry_lists_every_setting_there_is():
@@ -174,7 +174,7 @@ def test_the_wheel_fits_every_system_and_says_what_it_needs(built):
         metadata = archive.read(f"{info}/METADATA").decode()
         scripts = archive.read(f"{info}/entry_points.txt").decode()
     assert "License-Expression: MIT" in metadata and f"mcp-name: {SERVER['name']}" in metadata
-    assert "rag-mcp = rag_mcp.cli:main" in scripts and "rag-mcp-local = rag_mcp.cli:main" in scripts
+    assert "rag-mcp = rag_mcp.cli.app:main" in scripts and "rag-mcp-local = rag_mcp.cli.app:main" in scripts
 
 
 @pytest.mark.slow

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.errors import NotFound
-from rag_mcp.paths import (
+from rag_mcp.access.names import (
     MAX_PATH_CHARS,
     canonical_names,
     from_cursor,
@@ -16,6 +15,7 @@ from rag_mcp.paths import (
     same_names,
     to_cursor,
 )
+from rag_mcp.errors import NotFound
 
 LEGAL = [
     "a.md",

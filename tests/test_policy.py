@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.errors import PolicyError
-from rag_mcp.models import SourceClass
-from rag_mcp.policy import (
+from rag_mcp.access.policy import (
     MAX_POLICY_BYTES,
     Policy,
     PolicyWatch,
@@ -25,6 +23,8 @@ from rag_mcp.policy import (
     load_policy,
     secret_allowed,
 )
+from rag_mcp.errors import PolicyError
+from rag_mcp.models import SourceClass
 
 CODE, DOCS, DECISIONS, CONFIG, MEMORY = (
     SourceClass.CODE,
@@ -98,7 +98,7 @@ def test_the_built_in_profiles_are_the_documented_table():
 
 def test_the_built_in_policy_needs_neither_pydantic_nor_yaml():
     code = (
-        "import sys, rag_mcp.policy as p, rag_mcp.search.access, rag_mcp.ingest.corpus\n"
+        "import sys, rag_mcp.access.policy as p, rag_mcp.access.profiles, rag_mcp.ingest.walk\n"
         "p.classify(p.load_policy(None), 'a.md'); p.PolicyWatch(None).current()\n"
         "print(sorted({'pydantic', 'yaml', 'pathspec'} & set(sys.modules)))"
     )
@@ -319,7 +319,7 @@ def test_an_edit_of_the_same_size_within_one_clock_tick_is_seen(tmp_path):
 
 
 def test_an_unchanged_file_is_read_and_parsed_once(tmp_path, monkeypatch):
-    import rag_mcp.policy as module
+    import rag_mcp.access.policy as module
 
     path = write(tmp_path, "deny: [a]\n")
     settle(path)

@@ -13,14 +13,14 @@ from support import run_cli
 
 from rag_mcp.errors import RagMcpError, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions
-from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.run import run_ingest
 from rag_mcp.maintenance import roll_back, store_calibration
 from rag_mcp.models import Mode
 from rag_mcp.search.relevance import Calibration, Thresholds
 from rag_mcp.stores import files
-from rag_mcp.stores.cache import EmbeddingCache
-from rag_mcp.stores.files import note_text, private_copy, write_text
-from rag_mcp.stores.generations import _OWN
+from rag_mcp.stores.embedded.cache import EmbeddingCache
+from rag_mcp.stores.embedded.files import note_text, private_copy, write_text
+from rag_mcp.stores.embedded.generations import _OWN
 
 NOTES = {
     "docs/weir.md": "# Weir\n\nThe weir gate opens at dawn.\n",
@@ -333,7 +333,7 @@ def test_a_private_copy_is_private_and_gone_when_it_is_closed(folder, tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from rag_mcp.stores.files import private_copy
+from rag_mcp.stores.embedded.files import private_copy
 copy = private_copy(Path(sys.argv[1]), Path(sys.argv[2]))
 print(copy.path.parent, flush=True)
 sys.stdin.read()

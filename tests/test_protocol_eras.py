@@ -7,7 +7,8 @@ import json
 import pytest
 from raw_server import MODERN, MODERN_META, RawServer
 
-from rag_mcp import __version__, contract
+from rag_mcp import __version__
+from rag_mcp.server import tools as contract
 
 HANDSHAKE_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 TOOLS = [spec.name for spec in contract.TOOLS]

@@ -18,9 +18,9 @@ from support import Library, run_cli
 
 from rag_mcp.errors import EmbedderError, StoreReadOnly
 from rag_mcp.ingest.options import IngestOptions
-from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.run import run_ingest
 from rag_mcp.maintenance import roll_back
-from rag_mcp.stores.verify import verify_store
+from rag_mcp.stores.embedded.verify import verify_store
 
 MODES = ("hybrid", "vector", "fts")
 BASE = {
@@ -279,7 +279,7 @@ def open_up(folder: Path) -> None:
 ASK = """
 import json
 from rag_mcp.config import Config
-from rag_mcp.contract import parse_search
+from rag_mcp.server.tools import parse_search
 from rag_mcp.errors import RagMcpError
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
@@ -352,7 +352,7 @@ def test_of_two_ingests_at_once_one_works_and_the_other_says_who_does_and_death_
         import sys
         from rag_mcp.config import Config
         from rag_mcp.ingest.options import IngestOptions, Step
-        from rag_mcp.ingest.pipeline import run_ingest
+        from rag_mcp.ingest.run import run_ingest
         def wait(step):
             if step is Step.KEYWORDS_WRITTEN:
                 print("writing", flush=True)
@@ -448,7 +448,7 @@ def test_a_short_stress_run_passes_every_check():
 
 
 def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypatch):
-    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.live import OpenGeneration
 
     library.write(BASE)
     library.ingest()
@@ -465,7 +465,7 @@ def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypa
 @pytest.fixture
 def slow_opening(monkeypatch):
     """Generation 2 can't be opened before ``go_on``; ``opened`` counts who tried."""
-    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.live import OpenGeneration
 
     class Slow:
         began, go_on = threading.Event(), threading.Event()
@@ -551,7 +551,7 @@ def test_a_generation_that_is_ready_after_the_close_is_let_go_of_again(library, 
 
 
 def test_keyword_questions_asked_while_the_vector_index_loads_start_one_loader(library, monkeypatch):
-    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.live import OpenGeneration
 
     library.write(BASE)
     library.ingest()
@@ -573,9 +573,9 @@ def test_keyword_questions_asked_while_the_vector_index_loads_start_one_loader(l
 
 
 def test_after_the_close_every_method_is_an_error_and_opens_nothing(library):
-    from rag_mcp.contract import parse_search
     from rag_mcp.errors import StoreError
     from rag_mcp.models import DocumentRequest, ListRequest
+    from rag_mcp.server.tools import parse_search
 
     library.write(BASE)
     library.ingest()

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import growth
 
-from rag_mcp.sanitize import json_safe, neutralise, one_line, scrub, single_line, terminal_safe
+from rag_mcp.text.sanitize import json_safe, neutralise, one_line, scrub, single_line, terminal_safe
 
 HOSTILE = st.text(
     st.one_of(

@@ -27,11 +27,12 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.lowlevel import Server
 from raw_server import MODERN_META, ROOT, WAIT_S, RawServer, server_env
 
-from rag_mcp import __version__, contract, logs
+from rag_mcp import __version__, logs
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, StoreDamaged
 from rag_mcp.models import Document, DocumentRequest, SearchRequest, SearchResponse
-from rag_mcp.server import ToolRunner, build_server, open_knowledge, serve
+from rag_mcp.server import tools as contract
+from rag_mcp.server.mcp import ToolRunner, build_server, open_knowledge, serve
 from rag_mcp.telemetry import Telemetry
 
 
@@ -480,7 +481,7 @@ FAKE_SERVER = """
 import logging, os, sys, time
 sys.path[:0] = [{tests!r}, {root!r}]
 from fake_knowledge import FakeKnowledge
-from rag_mcp import server
+from rag_mcp.server import mcp as server
 
 class Noisy(FakeKnowledge):
     def warm_up(self):
@@ -722,7 +723,7 @@ def test_a_killed_parent_leaves_no_server_behind(fake_command):
 
 def test_importing_the_server_loads_no_model_and_no_index():
     code = (
-        "import sys, rag_mcp.server; "
+        "import sys, rag_mcp.server.mcp; "
         "heavy = {'chromadb', 'tantivy', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
@@ -731,7 +732,7 @@ def test_importing_the_server_loads_no_model_and_no_index():
 
 def test_the_contract_loads_nothing_beyond_the_standard_library():
     code = (
-        "import sys; before = set(sys.modules); import rag_mcp.contract, rag_mcp.logs, rag_mcp.telemetry; "
+        "import sys; before = set(sys.modules); import rag_mcp.server.tools, rag_mcp.logs, rag_mcp.telemetry; "
         "new = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names); "
         "assert new == {'rag_mcp'}, new"
     )
@@ -765,7 +766,7 @@ def store(tmp_path_factory):
     command = [
         sys.executable,
         "-c",
-        "from rag_mcp.cli import main; main()",
+        "from rag_mcp.cli.app import main; main()",
         "ingest",
         str(folder / "corpus"),
         "--quiet",

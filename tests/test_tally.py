@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Library, cli_json, growth, run_cli
 
-from rag_mcp.contract import status_payload
 from rag_mcp.models import Notice, Skipped
-from rag_mcp.stores.lastrun import read_last_run, write_last_run
-from rag_mcp.tally import tally
+from rag_mcp.server.tools import status_payload
+from rag_mcp.stores.embedded.lastrun import read_last_run, write_last_run
+from rag_mcp.text.tally import tally
 
 ITEMS = st.lists(st.tuples(st.text(max_size=12), st.sampled_from(["link", "key (line 3)", "key (line 4)", "7 masked"])))
 
@@ -107,7 +107,7 @@ def test_reports_for_people_and_as_json_are_bounded_with_right_totals(crowded):
 
 
 def test_json_of_a_run_names_a_thousand_files_and_counts_all(crowded, monkeypatch):
-    from rag_mcp.cli import summary_payload
+    from rag_mcp.cli.app import summary_payload
 
     summary = crowded.ingest()
     many = tuple(Skipped(f"{n}.md", "symlink") for n in range(5_000))

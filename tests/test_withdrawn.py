@@ -7,14 +7,15 @@ from dataclasses import asdict, replace
 import pytest
 from support import Library, run_cli
 
-from rag_mcp.contract import parse_search
+from rag_mcp.access.withdrawal import Cause, Withdrawal
 from rag_mcp.errors import NotFound, StoreDamaged
 from rag_mcp.ingest.options import IngestOptions, Step
-from rag_mcp.ingest.pipeline import run_ingest
+from rag_mcp.ingest.run import run_ingest
 from rag_mcp.maintenance import examine, roll_back
 from rag_mcp.models import DocumentRequest, ListRequest, SourceClass
-from rag_mcp.stores.manifest import Manifest
-from rag_mcp.stores.withdrawn import Cause, Withdrawal, read_withdrawals, settled, withdraw
+from rag_mcp.server.tools import parse_search
+from rag_mcp.stores.embedded.manifest import Manifest
+from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw
 
 WAGE = "# Wages\n\nThe bellringer is paid nine groats a week.\n"
 OPEN = {"bells.md": "# Bells\n\nThe bells are rung at noon.\n", "rope.md": "# Rope\n\nThe rope hangs in the tower.\n"}
@@ -168,7 +169,7 @@ def test_a_run_killed_before_its_pointer_moved_hides_nothing_for_good(library, m
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("rag_mcp.stores.generations.GenerationStore.point_to", die)
+        patched.setattr("rag_mcp.stores.embedded.generations.GenerationStore.point_to", die)
         with pytest.raises(Killed):
             run_ingest(library.config(), IngestOptions())
     assert hidden(library), "its owner has asked for it"

@@ -10,11 +10,12 @@ import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rag_mcp.access.names import canonical_names, plain_path, same_names
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.evaluation.calibration import MIN_ANSWERABLE, MIN_UNANSWERABLE
 from rag_mcp.evaluation.questions import Question
-from rag_mcp.globs import folded
-from rag_mcp.paths import canonical_names, plain_path, printable, same_names
+from rag_mcp.text.globs import folded
+from rag_mcp.text.sanitize import printable
 
 __all__ = ["Placed", "place_names", "too_few"]
 

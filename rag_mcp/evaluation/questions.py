@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rag_mcp.access.names import plain_path
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.paths import plain_path
 
 __all__ = ["Expected", "Question", "QuestionsInvalid", "parse_questions", "read_questions"]
 

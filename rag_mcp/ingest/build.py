@@ -11,12 +11,12 @@ from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.ingest.options import Progress, Step
 from rag_mcp.ingest.plan import Delta
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.cache import EmbeddingCache
-from rag_mcp.stores.files import disk_is_full, remove_tree, writing
-from rag_mcp.stores.generations import Generation, GenerationInfo, GenerationStore
-from rag_mcp.stores.manifest import Manifest, write_manifest
-from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database, copy_index
-from rag_mcp.stores.verify import changed_files, checksums, verify_indexes
+from rag_mcp.stores.embedded.cache import EmbeddingCache
+from rag_mcp.stores.embedded.files import disk_is_full, remove_tree, writing
+from rag_mcp.stores.embedded.generations import Generation, GenerationInfo, GenerationStore
+from rag_mcp.stores.embedded.manifest import Manifest, write_manifest
+from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index
+from rag_mcp.stores.embedded.verify import changed_files, checksums, verify_indexes
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -203,7 +203,7 @@ def _vectors_for(
 
 
 def _write_keywords(job: BuildJob, folder: Path) -> None:
-    from rag_mcp.stores.keywords import TantivyWriter, clone_index
+    from rag_mcp.stores.embedded.keywords import TantivyWriter, clone_index
 
     if job.live is not None:
         damaged = changed_files(job.live.folder, job.live.info, below="keywords/")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_mcp.errors import CorpusError, StoreDamaged
-from rag_mcp.ingest.corpus import CorpusFile
-from rag_mcp.owner import Owner, made_from, made_here
+from rag_mcp.ingest.walk import CorpusFile
 from rag_mcp.places import same_folder
-from rag_mcp.stores.generations import Generation, GenerationStore
-from rag_mcp.stores.manifest import read_manifest
+from rag_mcp.stores.embedded.generations import Generation, GenerationStore
+from rag_mcp.stores.embedded.manifest import read_manifest
+from rag_mcp.stores.embedded.owner import Owner, made_from, made_here
 
 __all__ = ["Claim", "check_same_files", "claimed"]
 
@@ -54,7 +54,7 @@ def check_same_files(
     read: Callable[[CorpusFile], bytes],
 ) -> None:
     """Raises CorpusError unless at least half of what the store knows (of a sample of it) is there with the same text."""
-    from rag_mcp.ingest.decode import Undecodable, decode, text_digest
+    from rag_mcp.text.decode import Undecodable, decode, text_digest
 
     try:
         known = sorted(read_manifest(live.manifest_path).files.items())

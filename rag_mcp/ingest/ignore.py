@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.gitignore import BadPattern, IgnoreRules
-from rag_mcp.globs import composed, folded
-from rag_mcp.paths import printable
+from rag_mcp.ingest.gitignore import BadPattern, IgnoreRules
+from rag_mcp.text.globs import composed, folded
+from rag_mcp.text.sanitize import printable
 
 __all__ = [
     "Excludes",

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from rag_mcp.access.policy import WITHHELD_BY
+from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import CorpusError
-from rag_mcp.ingest.blocks import code_ranges
-from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
-from rag_mcp.ingest.decode import shorten_data_uris
-from rag_mcp.ingest.docclass import classify_doc
-from rag_mcp.ingest.frontmatter import parse_front_matter
-from rag_mcp.ingest.guard import Finding, Tier, mask
-from rag_mcp.ingest.hidden import hide
 from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
-from rag_mcp.policy import WITHHELD_BY
-from rag_mcp.stores.withdrawn import MASKED
+from rag_mcp.text.blocks import code_ranges
+from rag_mcp.text.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
+from rag_mcp.text.decode import shorten_data_uris
+from rag_mcp.text.docclass import classify_doc
+from rag_mcp.text.frontmatter import parse_front_matter
+from rag_mcp.text.hidden import hide
+from rag_mcp.text.secrets import Finding, Tier, mask
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rag_mcp.errors import CorpusError, CorpusShrunk
 from rag_mcp.models import Skipped, SourceClass
-from rag_mcp.stores.manifest import FileEntry, Manifest
+from rag_mcp.stores.embedded.manifest import FileEntry, Manifest
 
 __all__ = ["Delta", "FilePlan", "Placed", "check_shrink", "diff_chunks", "plan_files"]
 

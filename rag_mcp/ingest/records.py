@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_mcp.ingest.dates import undated, undated_headings
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
-from rag_mcp.ingest.snapshots import PassageKey, SeriesDay, SeriesPlan, collapse, series_of
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.manifest import FileEntry, chunk_digest, chunk_id
+from rag_mcp.stores.embedded.manifest import FileEntry, chunk_digest, chunk_id
+from rag_mcp.text.dates import undated, undated_headings
+from rag_mcp.text.series import PassageKey, SeriesDay, SeriesPlan, collapse, series_of
 
 __all__ = ["Records", "Stored", "assemble"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
-from rag_mcp.ingest.snapshots import series_of
 from rag_mcp.models import Chunk, Passage, SourceClass
-from rag_mcp.stores.keywords import TantivyReader
-from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.embedded.keywords import TantivyReader
+from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.text.series import series_of
 
 __all__ = ["restore_file", "stored_chunks"]
 

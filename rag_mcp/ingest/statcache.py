@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rag_mcp.stores.files import read_json, write_json
+from rag_mcp.stores.embedded.files import read_json, write_json
 
 __all__ = ["RACY_MARGIN_NS", "FileStat", "StatCache", "read_stat_cache", "write_stat_cache"]
 

@@ -19,7 +19,9 @@ from threading import Event
 from rag_mcp.config import Config
 from rag_mcp.errors import CorpusError, RagMcpError
 from rag_mcp.models import IngestSummary
-from rag_mcp.stores.generations import resolve_store
+from rag_mcp.stores.embedded.place import store_root
+
+pass
 
 __all__ = ["LOOK_EVERY_S", "Schedule", "watch_corpus"]
 
@@ -166,7 +168,7 @@ def watch_corpus(
     root = config.corpus_root
     if root is None or _identity(root) is None:
         raise CorpusError("watch needs a corpus folder that exists.")
-    store = resolve_store(config.store_path, config.collection).resolve()
+    store = store_root(config).resolve()
     schedule = Schedule(max(debounce_s, 0.05))
     _Watcher(root, store, run, say, stop or Event(), schedule, look_every_s).watch()
 

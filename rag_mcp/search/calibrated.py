@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rag_mcp.models import Mode
 from rag_mcp.search.relevance import Calibration, RelevanceModel, Thresholds, load_model
-from rag_mcp.stores.files import read_json, write_json
+from rag_mcp.stores.embedded.files import read_json, write_json
 
 __all__ = ["calibrated_model", "write_calibration"]
 

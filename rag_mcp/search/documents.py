@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from rag_mcp.access.names import from_cursor, no_such_document, safe_source, same_names, to_cursor
+from rag_mcp.access.profiles import Rights
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.globs import composed
 from rag_mcp.models import (
     Document,
     DocumentEntry,
@@ -16,14 +17,13 @@ from rag_mcp.models import (
     SourceClass,
     SourceInventory,
 )
-from rag_mcp.paths import from_cursor, no_such_document, safe_source, same_names, to_cursor
-from rag_mcp.sanitize import neutralise, single_line
-from rag_mcp.search.access import Rights
 from rag_mcp.search.excerpt import excerpt
-from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.text.globs import composed
+from rag_mcp.text.sanitize import neutralise, single_line
 
 if TYPE_CHECKING:
-    from rag_mcp.search.opened import OpenGeneration
+    from rag_mcp.search.live import OpenGeneration
 
 __all__ = ["inventory", "page_documents", "read_document", "visible_counts"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rag_mcp.errors import InvalidArgument, StoreDamaged
 from rag_mcp.models import Chunk, DocumentRequest
 from rag_mcp.search.shape import cut_at
-from rag_mcp.stores.manifest import ChunkRef
+from rag_mcp.stores.embedded.manifest import ChunkRef
 
 __all__ = ["Excerpt", "excerpt"]
 

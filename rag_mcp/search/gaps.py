@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
-from rag_mcp.stores.files import owners_only
+from rag_mcp.stores.embedded.files import owners_only
 
 __all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "read_gaps"]
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_mcp.access.policy import WITHHELD_BY, Policy, classes_of, denied
+from rag_mcp.access.profiles import Rights
 from rag_mcp.models import Notice, Skipped, Status
-from rag_mcp.policy import WITHHELD_BY, Policy, classes_of, denied
-from rag_mcp.search.access import Rights
 from rag_mcp.search.documents import visible_counts
-from rag_mcp.stores.lastrun import LastRun, read_last_run
-from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
+from rag_mcp.stores.embedded.manifest import FileEntry
 
 if TYPE_CHECKING:
-    from rag_mcp.search.opened import OpenGeneration
-    from rag_mcp.stores.generations import GenerationInfo
+    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.stores.embedded.generations import GenerationInfo
 
 __all__ = ["build_status", "other_policy", "visible_report"]
 

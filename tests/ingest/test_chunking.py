@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import rag_mcp
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.ingest.blocks import code_ranges
-from rag_mcp.ingest.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
-from rag_mcp.ingest.decode import decode
-from rag_mcp.ingest.frontmatter import parse_front_matter
 from rag_mcp.models import Passage
+from rag_mcp.text.blocks import code_ranges
+from rag_mcp.text.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
+from rag_mcp.text.decode import decode
+from rag_mcp.text.frontmatter import parse_front_matter
 
 
 def words(text: str) -> int:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rag_mcp.access.names import path_problem
+from rag_mcp.access.policy import Policy
 from rag_mcp.errors import CorpusError, InvalidArgument
 from rag_mcp.ingest import corpus
-from rag_mcp.ingest.corpus import (
+from rag_mcp.ingest.walk import (
     CorpusFile,
     FileChanging,
     FileGone,
@@ -23,8 +25,6 @@ from rag_mcp.ingest.corpus import (
     read_file,
     walk_corpus,
 )
-from rag_mcp.paths import path_problem
-from rag_mcp.policy import Policy
 
 PLAIN = Policy()
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX file names and file types")
@@ -584,8 +584,8 @@ def as_ordinary_user(body, *arguments):
         user = pwd.getpwnam("nobody")
         become = f"import os\nos.setgroups([])\nos.setgid({user.pw_gid})\nos.setuid({user.pw_uid})\n"
     imports = (
-        "import sys\nfrom pathlib import Path\nfrom rag_mcp.ingest.corpus import *\nfrom rag_mcp.errors import *\n"
-        "from rag_mcp.policy import Policy\nroot = Path(sys.argv[1])\n"
+        "import sys\nfrom pathlib import Path\nfrom rag_mcp.ingest.walk import *\nfrom rag_mcp.errors import *\n"
+        "from rag_mcp.access.policy import Policy\nroot = Path(sys.argv[1])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", imports + become + textwrap.dedent(body), *map(str, arguments)],

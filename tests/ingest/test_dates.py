@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest.dates import undated, undated_headings
+from rag_mcp.text.dates import undated, undated_headings
 
 OWN = "2031-03-03"
 SPELLINGS = [

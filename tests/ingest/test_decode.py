@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_mcp.errors import CorpusError
-from rag_mcp.ingest.decode import Undecodable, decode, shorten_data_uris, text_digest
+from rag_mcp.text.decode import Undecodable, decode, shorten_data_uris, text_digest
 
 NOTE = "# Lighthouse\n\nNinety-one stairs, 91 °C.\n"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from rag_mcp.ingest.docclass import classify_doc
 from rag_mcp.models import DocClass
+from rag_mcp.text.docclass import classify_doc
 
 
 def doc_class(path, type_=None, tags=(), **settings):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest.frontmatter import FrontMatter, parse_front_matter
+from rag_mcp.text.frontmatter import FrontMatter, parse_front_matter
 
 
 def test_known_fields_and_the_start_of_the_body_are_read() -> None:

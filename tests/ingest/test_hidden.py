@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from rag_mcp.ingest.blocks import code_ranges
-from rag_mcp.ingest.chunking import chunk_text, embedded_text
-from rag_mcp.ingest.hidden import hide
 from rag_mcp.models import HIDDEN_MARK
+from rag_mcp.text.blocks import code_ranges
+from rag_mcp.text.chunking import chunk_text, embedded_text
+from rag_mcp.text.hidden import hide
 
 SECRET = "the gander is lame"
 

@@ -12,10 +12,10 @@ from support import Library, cli_json, run_cli
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
 from rag_mcp.ingest import pipeline
 from rag_mcp.ingest.options import IngestOptions, Step
-from rag_mcp.ingest.pipeline import run_ingest
 from rag_mcp.ingest.plan import check_shrink
-from rag_mcp.stores.files import write_json
-from rag_mcp.stores.formats import INDEX_FORMATS
+from rag_mcp.ingest.run import run_ingest
+from rag_mcp.stores.embedded.files import write_json
+from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 
 TREES = "# Trees\n\nIntro about trees.\n\n## Oak\n\nOaks carry acorns.\n\n## Elm\n\nElms have widgets.\n\n## Fir\n\nFirs stay green.\n"
 
@@ -43,7 +43,7 @@ def test_a_run_with_nothing_to_do_loads_no_index_and_no_model(library):
         code = f"""
             import sys
             sys.argv = ["rag-mcp", "ingest", {str(library.corpus)!r}, "--db", {str(db)!r}, "--embedder", {embedder!r}, "-q"]
-            from rag_mcp.cli import main
+            from rag_mcp.cli.app import main
             try:
                 main()
             except SystemExit as end:
@@ -186,7 +186,7 @@ def test_a_store_of_an_older_index_format_is_built_anew_from_the_cache(library, 
     library.write({"a.md": TREES})
     with monkeypatch.context() as older:
         older.setitem(INDEX_FORMATS, "keywords", INDEX_FORMATS["keywords"] - 1)
-        older.setattr("rag_mcp.stores.keywords.SCHEMA_VERSION", INDEX_FORMATS["keywords"])
+        older.setattr("rag_mcp.stores.embedded.keywords.SCHEMA_VERSION", INDEX_FORMATS["keywords"])
         library.ingest()
     again = library.ingest()
     assert (again.incremental, again.chunks_embedded, again.store_count) == (False, 0, len(library.dump()))
@@ -560,9 +560,9 @@ def test_going_back_and_forth_between_two_states_is_paid_once(library):
 
 def test_the_cache_stays_in_proportion_and_clean_empties_it_of_the_unused(library, monkeypatch):
     from rag_mcp.embedders.hash import hash_identity
-    from rag_mcp.stores.cache import EmbeddingCache
+    from rag_mcp.stores.embedded.cache import EmbeddingCache
 
-    monkeypatch.setattr("rag_mcp.ingest.pipeline._CACHE_SLACK", 2)
+    monkeypatch.setattr("rag_mcp.ingest.run._CACHE_SLACK", 2)
 
     def cached() -> int:
         cache = EmbeddingCache(library.store_path / "embeddings.sqlite", hash_identity("").fingerprint)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest.snapshots import (
+from rag_mcp.models import SourceClass
+from rag_mcp.text.series import (
     PassageKey,
     SeriesDay,
     collapse,
@@ -16,7 +17,6 @@ from rag_mcp.ingest.snapshots import (
     series_of,
     state_on,
 )
-from rag_mcp.models import SourceClass
 
 DOCS, MEMORY = SourceClass.DOCS, SourceClass.MEMORY
 

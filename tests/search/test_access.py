@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.models import SourceClass
-from rag_mcp.policy import Policy, ProfileRule, Rule, built_in_policy
-from rag_mcp.search.access import (
+from rag_mcp.access.policy import Policy, ProfileRule, Rule, built_in_policy
+from rag_mcp.access.profiles import (
     AccessPlan,
     Rights,
     plan_access,
     resolve_profile,
 )
-from rag_mcp.stores.withdrawn import Cause, Withdrawal
+from rag_mcp.access.withdrawal import Cause, Withdrawal
+from rag_mcp.models import SourceClass
 
 CODE, DOCS, DECISIONS, CONFIG, MEMORY = (
     SourceClass.CODE,

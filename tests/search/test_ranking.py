@@ -272,7 +272,7 @@ def test_the_same_question_gets_the_same_answer_in_every_process(tmp_path):
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         library.write({f"n{n}.md": "# Siren\n\nThe siren test is on Monday.\n" for n in range(9)})
         library.ingest()
-        code = "from rag_mcp.cli import main; main()"
+        code = "from rag_mcp.cli.app import main; main()"
         shown = set()
         for seed in ("0", "1", "7"):
             command = [sys.executable, "-c", code, "query", "siren test", "--db", str(library.store_path), "--json"]
@@ -312,7 +312,7 @@ def test_a_rare_class_is_found_among_thousands_in_every_mode(tmp_path):
 
 
 def test_all_numbers_of_an_answer_are_finite_even_for_a_vector_of_zeros(tmp_path):
-    from rag_mcp.contract import search_payload
+    from rag_mcp.server.tools import search_payload
 
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         library.write({"a.md": "\u00b7 \u00b7 \u00b7\n", "b.md": "# B\n\nwords\n"})

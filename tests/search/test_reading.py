@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Library, growth, run_cli
 
-from rag_mcp.contract import parse_document
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import Chunk, DocClass, DocumentRequest, SourceClass
 from rag_mcp.search.excerpt import excerpt
-from rag_mcp.stores.manifest import ChunkRef
+from rag_mcp.server.tools import parse_document
+from rag_mcp.stores.embedded.manifest import ChunkRef
 
 SENTENCES = " ".join(f"The ferryman counted {n} oars and wrote the sum into book {n % 9}." for n in range(400))
 # No stretch of a document occurs twice in it, so that a place shown is found again.

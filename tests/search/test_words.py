@@ -7,9 +7,9 @@ import json
 import pytest
 from support import Library
 
-from rag_mcp.contract import search_payload
 from rag_mcp.models import Mode
 from rag_mcp.search.relevance import load_model
+from rag_mcp.server.tools import search_payload
 
 PAGES = {
     f"trades/{name}.md": f"# {name.title()}\n\nThe {name} opens at dawn and closes when the last customer has left.\n"

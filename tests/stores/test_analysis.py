@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.stores.analysis import (
+from rag_mcp.text.terms import (
     LANGUAGES,
     NO_LANGUAGE,
     analyse_terms,

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_mcp.errors import StoreError, StoreLocked, StoreReadOnly
-from rag_mcp.stores.cache import EmbeddingCache
+from rag_mcp.stores.embedded.cache import EmbeddingCache
 
 
 def vectors(count: int, dimension: int = 8, seed: int = 0) -> np.ndarray:
@@ -175,7 +175,7 @@ def test_a_second_damaged_file_gets_the_next_number(path: Path) -> None:
 
 
 def test_a_locked_file_is_an_error_and_stays_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_mcp.stores.cache._BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("rag_mcp.stores.embedded.cache._BUSY_TIMEOUT_MS", 50)
     filled(path)
     with closing(sqlite3.connect(path)) as other, closing(EmbeddingCache(path, "model-a")) as cache:
         other.execute("BEGIN EXCLUSIVE")
@@ -219,7 +219,7 @@ def test_a_killed_writer_leaves_whole_batches_only(path: Path) -> None:
         import sys
         from pathlib import Path
         import numpy as np
-        from rag_mcp.stores.cache import EmbeddingCache
+        from rag_mcp.stores.embedded.cache import EmbeddingCache
         cache = EmbeddingCache(Path(sys.argv[1]), "model-a")
         for batch in range(100_000):
             cache.put([f"{batch}-{row}" for row in range(40)], np.full((40, 384), batch, dtype=np.float32))

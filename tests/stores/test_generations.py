@@ -7,8 +7,9 @@ import pytest
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreLocked, StoreTooNew
 from rag_mcp.stores import generations
-from rag_mcp.stores.files import write_json
-from rag_mcp.stores.generations import FORMAT_VERSION, GenerationInfo, GenerationStore, resolve_store
+from rag_mcp.stores.embedded.files import write_json
+from rag_mcp.stores.embedded.generations import FORMAT_VERSION, GenerationInfo, GenerationStore
+from rag_mcp.stores.embedded.place import resolve_store
 
 
 def info(number: int, parent: int | None = None) -> GenerationInfo:
@@ -122,7 +123,8 @@ def test_a_pin_dies_with_its_process(store, tmp_path):
     code = f"""
         import os, signal
         from pathlib import Path
-        from rag_mcp.stores.generations import GenerationStore
+        from rag_mcp.stores.embedded.generations import GenerationStore
+        from rag_mcp.stores.embedded.place import resolve_store
         held = GenerationStore(Path({str(store.root)!r})).open()
         print("pinned", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

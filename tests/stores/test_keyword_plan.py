@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_mcp.stores.keyword_plan import LEAD_BOOST, Planner, Unit, idf, share
+from rag_mcp.text.question import LEAD_BOOST, Planner, Unit, idf, share
 
 
 class Counted:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreTooNew
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.base import Filter
-from rag_mcp.stores.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
+from rag_mcp.stores.embedded.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
 
 DOCS, DECISIONS, MEMORY = SourceClass.DOCS, SourceClass.DECISIONS, SourceClass.MEMORY
 
@@ -632,7 +632,7 @@ def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
     write(folder, chunk("a", "boiler"))
     code = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from rag_mcp.models import SourceClass\nfrom rag_mcp.stores.keywords import TantivyWriter\n"
+        "from rag_mcp.models import SourceClass\nfrom rag_mcp.stores.embedded.keywords import TantivyWriter\n"
         "writer = TantivyWriter(Path(sys.argv[1]))\nwriter.delete(SourceClass.DOCS, ['a'])\nos._exit(9)\n"
     )
     done = subprocess.run(
@@ -710,5 +710,5 @@ def test_a_full_disk_or_a_busy_file_is_not_called_damage(tmp_path, monkeypatch):
 
 
 def test_importing_the_module_loads_no_tantivy():
-    code = "import sys, rag_mcp.stores.keywords; sys.exit('tantivy' in sys.modules)"
+    code = "import sys, rag_mcp.stores.embedded.keywords; sys.exit('tantivy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0

@@ -6,7 +6,7 @@ import pytest
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
-from rag_mcp.stores.vectors import ChromaReader, ChromaWriter, check_database, is_settled
+from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, is_settled
 
 DOCS, CODE = SourceClass.DOCS, SourceClass.CODE
 
@@ -110,7 +110,7 @@ def test_a_torn_database_is_named_before_native_code_sees_it(folder):
 
 def test_a_folder_that_cannot_be_written_is_read_from_a_private_copy(folder, tmp_path, monkeypatch):
     write(folder, DOCS, names(20), unit(20))
-    monkeypatch.setattr("rag_mcp.stores.vectors.is_writable", lambda _: False)
+    monkeypatch.setattr("rag_mcp.stores.embedded.vectors.is_writable", lambda _: False)
     for path in folder.rglob("*"):
         os.chmod(path, stat.S_IREAD | (stat.S_IEXEC if path.is_dir() else 0))
     before = (folder / "chroma.sqlite3").read_bytes()

@@ -1,0 +1,1 @@
+"""Who may see what: policy, profiles, and the one grammar of names."""

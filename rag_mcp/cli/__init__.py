@@ -1,0 +1,1 @@
+"""The front door for people: one module a group of commands."""

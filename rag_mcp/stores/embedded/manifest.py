@@ -1,0 +1,173 @@
+"""What a generation holds, file by file, and why: the ground every incremental decision stands on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rag_mcp.errors import StoreDamaged
+from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.stores.embedded.files import read_json, write_json
+
+__all__ = [
+    "METADATA_VERSION",
+    "ChunkRef",
+    "FileEntry",
+    "Manifest",
+    "chunk_digest",
+    "chunk_id",
+    "read_manifest",
+    "write_manifest",
+]
+
+# Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
+METADATA_VERSION = 2
+
+
+class ChunkRef(NamedTuple):
+    """One passage of a file as indexed. ``digest`` names the whole stored record.
+
+    A passage of a dated series that only repeats the snapshot before it is not stored again: its ``id`` is then the
+    surviving chunk's and its ``digest`` empty.
+    """
+
+    id: str
+    text_key: str
+    line_start: int
+    line_end: int
+    digest: str
+
+    @property
+    def owned(self) -> bool:
+        return bool(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing."""
+
+    sha256: str
+    source_class: SourceClass
+    project: str | None
+    doc_class: DocClass
+    title: str
+    series: str | None
+    day: str | None
+    rows: tuple[tuple[str, str, int, int, str], ...]
+
+    def refs(self) -> Iterator[ChunkRef]:
+        """The file's passages in reading order."""
+        return (ChunkRef(*row) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived.
+
+    ``rejected`` maps a file left out for its content to (digest of that content, reason), so that it is not read again.
+    ``notices`` maps an indexed file to what its owner should know of it, so that every report says it.
+    """
+
+    identity: Mapping[str, object]
+    derivation: Mapping[str, object]
+    files: Mapping[str, FileEntry]
+    rejected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def ids(self) -> dict[SourceClass, set[str]]:
+        """Ids that both indexes must hold, by class."""
+        found: dict[SourceClass, set[str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, set()).update(row[0] for row in entry.rows if row[4])
+        return {source_class: ids for source_class, ids in found.items() if ids}
+
+    def records(self) -> dict[SourceClass, dict[str, str]]:
+        """{class: {id: digest}} of the stored records."""
+        found: dict[SourceClass, dict[str, str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, {}).update((row[0], row[4]) for row in entry.rows if row[4])
+        return found
+
+    def keyed(self) -> dict[SourceClass, dict[str, str]]:
+        """{class: {id: text key}} of the stored records."""
+        found: dict[SourceClass, dict[str, str]] = {}
+        for entry in self.files.values():
+            found.setdefault(entry.source_class, {}).update((row[0], row[1]) for row in entry.rows if row[4])
+        return found
+
+    def text_keys(self) -> set[str]:
+        return {row[1] for entry in self.files.values() for row in entry.rows}
+
+    def ids_digest(self) -> str:
+        """One digest over all ids with their class."""
+        lines = sorted(f"{source_class.value} {i}" for source_class, ids in self.ids().items() for i in ids)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def counts(self) -> dict[str, int]:
+        return {source_class.value: len(ids) for source_class, ids in sorted(self.ids().items())}
+
+
+def chunk_id(source: str, text_key: str, occurrence: int) -> str:
+    """Id of the ``occurrence``-th passage (from 0) with this embedded text in ``source``.
+
+    It does not depend on the passage's position, so an edit leaves the ids of all other passages alone.
+    """
+    return hashlib.sha256(f"{source}\0{text_key}\0{occurrence}".encode()).hexdigest()[:24]
+
+
+def chunk_digest(chunk: Chunk) -> str:
+    """Digest of everything stored for ``chunk``: equal digests need no rewriting."""
+    record = json.dumps(asdict(chunk), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(record.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write durably; the layout favours fast reading over readability."""
+    files = {
+        source: [
+            entry.sha256,
+            entry.source_class.value,
+            entry.project,
+            entry.doc_class.value,
+            entry.title,
+            entry.series,
+            entry.day,
+            entry.rows,
+        ]
+        for source, entry in sorted(manifest.files.items())
+    }
+    value = {
+        "identity": dict(manifest.identity),
+        "derivation": dict(manifest.derivation),
+        "rejected": {source: list(reason) for source, reason in sorted(manifest.rejected.items())},
+        "notices": {source: list(texts) for source, texts in sorted(manifest.notices.items())},
+        "files": files,
+    }
+    write_json(path, value)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises StoreDamaged when it is missing, torn or foreign."""
+    try:
+        raw = read_json(path)
+        if not isinstance(raw, dict):
+            raise TypeError("not an object")
+        return Manifest(
+            identity=raw["identity"],
+            derivation=raw["derivation"],
+            files={source: _entry(values) for source, values in raw["files"].items()},
+            rejected={source: (row[0], row[1]) for source, row in raw["rejected"].items()},
+            notices={source: tuple(texts) for source, texts in raw.get("notices", {}).items()},
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreDamaged("The manifest of this generation is damaged. Run: rag-mcp doctor --fix") from error
+
+
+def _entry(values: list[Any]) -> FileEntry:
+    sha256, source_class, project, doc_class, title, series, day, rows = values
+    # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
+    return FileEntry(sha256, SourceClass(source_class), project, DocClass(doc_class), title, series, day, rows)

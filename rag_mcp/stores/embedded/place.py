@@ -1,0 +1,43 @@
+"""Where the store of a configuration is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rag_mcp.config import Config
+from rag_mcp.errors import ConfigError
+from rag_mcp.stores.embedded.owner import DEFAULT_COLLECTION, collection_root, default_store
+
+__all__ = ["is_foreign_chroma", "resolve_store", "store_folder", "store_root"]
+
+
+def store_folder(config: Config) -> Path:
+    """The folder as given, else the default one of the corpus. Raises ConfigError when neither is known."""
+    if config.db_path is not None:
+        return config.db_path
+    if config.corpus_root is not None:
+        return default_store(config.corpus_root, config.collection)
+    raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db. One is made by: rag-mcp ingest FOLDER --db PATH")
+
+
+def store_root(config: Config) -> Path:
+    """Where this package keeps the store of ``config``: what is published lies there. Raises ConfigError."""
+    return resolve_store(store_folder(config), config.collection)
+
+
+def resolve_store(db_path: Path, collection: str = DEFAULT_COLLECTION) -> Path:
+    """Where this package keeps its store for ``db_path``.
+
+    A folder that holds a Chroma database of another program is never touched: the store then lies beside it, under the
+    same name plus ``.rag_mcp``. A collection other than the default is a store of its own below the folder.
+    """
+    root = db_path
+    if is_foreign_chroma(db_path):
+        root = db_path.with_name(f"{db_path.name}.rag_mcp")
+    return collection_root(root, collection)
+
+
+def is_foreign_chroma(folder: Path) -> bool:
+    """True for a folder with a bare Chroma database, such as a Chroma-only retrieval server makes."""
+    return os.path.isfile(folder / "chroma.sqlite3") and not os.path.exists(folder / "generations")

@@ -1,0 +1,150 @@
+"""Check that a generation is what its manifest says: same ids in both indexes, and both answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError
+from rag_mcp.models import SourceClass
+from rag_mcp.stores.embedded.cache import check_cache
+from rag_mcp.stores.embedded.files import digest_tree, file_digest
+from rag_mcp.stores.embedded.generations import Generation, GenerationInfo, GenerationStore
+from rag_mcp.stores.embedded.keywords import TantivyReader
+from rag_mcp.stores.embedded.manifest import Manifest, chunk_digest, read_manifest
+from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Vectors
+
+__all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes", "verify_store"]
+
+_SAMPLES = 8
+_ROWS = 2_000
+# Two copies of one unit vector, through float32 and the index, differ by far less; two texts rarely by so little.
+_SELF_COSINE = 0.999
+
+
+def checksums(folder: Path) -> dict[str, list[object]]:
+    """Size and digest of every file of a finished generation that nobody may change any more."""
+    found = digest_tree(folder, leave_out=REWRITTEN_ON_OPEN)
+    return {name: value for name, value in found.items() if is_settled(folder / name)}
+
+
+def changed_files(folder: Path, info: GenerationInfo, *, below: str | tuple[str, ...] = "") -> list[str]:
+    """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included."""
+    return sorted(
+        name for name, value in info.checksums.items() if name.startswith(below) and not _is(folder / name, value)
+    )
+
+
+def _is(path: Path, wanted: Sequence[object]) -> bool:
+    try:
+        return path.stat().st_size == wanted[0] and file_digest(path) == list(wanted)
+    except OSError:
+        return False
+
+
+def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
+    """Problems found, in words; empty when manifest, vectors and keywords agree and a sample answers."""
+    vectors = ChromaReader(folder / "chroma", scratch=scratch)
+    try:
+        keywords = TantivyReader(folder / "keywords")
+        try:
+            return list(_differences(manifest, vectors, keywords))
+        finally:
+            keywords.close()
+    finally:
+        vectors.close()
+
+
+def _differences(manifest: Manifest, vectors: ChromaReader, keywords: TantivyReader) -> Iterator[str]:
+    wanted = manifest.ids()
+    for source_class in SourceClass:
+        ids = wanted.get(source_class, set())
+        for name, found in (("vector", vectors.ids(source_class)), ("keyword", keywords.ids(source_class))):
+            if found != ids:
+                missing, foreign = len(ids - found), len(found - ids)
+                yield f"{source_class.value}: {name} index lacks {missing} and has {foreign} unknown ids"
+        yield from _sample(source_class, sorted(ids)[:: max(1, len(ids) // _SAMPLES)], vectors, keywords)
+
+
+def _sample(
+    source_class: SourceClass, ids: Sequence[str], vectors: ChromaReader, keywords: TantivyReader
+) -> Iterator[str]:
+    """A sample must be stored, and the vector index must lead to some of it: HNSW is approximate, and among many
+    passages that differ by a number only it leaves some without a way to them."""
+    found, rows = vectors.vectors(source_class, ids)
+    asked = [row for row in rows if row.any()]
+    if len(found) != len(set(ids)):
+        yield f"{source_class.value}: the vector index does not give back {len(set(ids)) - len(found)} of its rows"
+    if asked and not any(_finds(vectors, source_class, row) for row in asked):
+        yield f"{source_class.value}: none of {len(asked)} vectors finds itself"
+    if len(keywords.fetch([source_class], ids)) != len(set(ids)):
+        yield f"{source_class.value}: the keyword index does not give back its records"
+
+
+def _finds(vectors: ChromaReader, source_class: SourceClass, row: Vectors) -> bool:
+    hits = vectors.query(source_class, row, 1)
+    return bool(hits) and hits[0].cosine >= _SELF_COSINE
+
+
+def verify_store(store: GenerationStore, *, scratch: Path | None = None) -> tuple[int, list[str]]:
+    """Number of the live generation, and everything wrong with it, the pointer and the embedding cache, in words.
+
+    Raises StoreEmpty when there is nothing to look at.
+    """
+    number = store.current()
+    if number is None:
+        raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
+    problems = [problem for problem in (store.pointer_problem(), check_cache(store.cache_path)) if problem]
+    try:
+        generation = store.open(number)
+    except StoreDamaged as error:
+        return number, [*problems, str(error)]
+    try:
+        return number, [*problems, *verify_deep(generation, scratch=scratch)]
+    finally:
+        generation.close()
+
+
+def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[str]:
+    """Check every byte, id, record and vector of a generation; problems in words."""
+    problems = [f"{name}: changed on disk" for name in changed_files(generation.folder, generation.info)]
+    try:
+        manifest = read_manifest(generation.manifest_path)
+        if manifest.ids_digest() != generation.info.ids_digest:
+            problems.append("manifest.json: its ids are not those that were published")
+        check_database(generation.chroma_path)
+        if not any(name.startswith("chroma/") for name in (problem.partition(":")[0] for problem in problems)):
+            problems.extend(verify_indexes(generation.folder, manifest, scratch=scratch))
+            problems.extend(_deep(generation, manifest, scratch))
+    except StoreError as error:
+        problems.append(str(error))
+    return problems
+
+
+def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> Iterator[str]:
+    import numpy as np
+
+    dimension = generation.info.identity.get("dimension")
+    vectors = ChromaReader(generation.chroma_path, scratch=scratch)
+    keywords = TantivyReader(generation.keywords_path)
+    try:
+        for source_class, records in manifest.records().items():
+            ids = sorted(records)
+            for start in range(0, len(ids), _ROWS):
+                part = ids[start : start + _ROWS]
+                _, rows = vectors.vectors(source_class, part)
+                if rows.shape[1] != dimension or not np.isfinite(rows).all():
+                    yield f"{source_class.value}: vectors of the wrong shape or with numbers that are not finite"
+                norms = np.linalg.norm(rows, axis=1)
+                if ((np.abs(norms - 1) > 1e-3) & (norms > 0)).any():
+                    yield f"{source_class.value}: vectors that are not of unit length"
+                for i, chunk in keywords.fetch([source_class], part).items():
+                    if chunk_digest(chunk) != records[i]:
+                        yield f"{source_class.value}: the stored record of {i} is not the published one"
+    finally:
+        keywords.close()
+        vectors.close()

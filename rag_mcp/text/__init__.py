@@ -1,0 +1,1 @@
+"""What is read out of a text, and nothing else: no file is opened here."""

@@ -1,0 +1,104 @@
+"""Recognised secrets in a text: where, of which kind, and what follows from it. Never the value.
+
+Two tiers. A *strong* finding tells by itself what it is (a maker's prefix, a block of a private key): the file is left
+out. A *loose* one is called a secret by what stands beside it (a key, a column, an option, a sentence): the value is
+masked and the rest of the file is indexed. Everything here is pure and linear in the text; the rules stand in
+``guard_tokens`` and ``guard_keys``, what counts as a value in ``guard_values``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rag_mcp.text.secret_keys import KEY_KINDS, find_keyed
+from rag_mcp.text.secret_tokens import TOKEN_KINDS, find_tokens
+from rag_mcp.text.secret_values import is_whole_encoded_key
+
+__all__ = ["MASK", "AllowList", "Finding", "Tier", "find_secrets", "mask", "secret_kinds"]
+
+MASK = "[secret masked]"
+
+
+class Tier(StrEnum):
+    STRONG = "strong"
+    LOOSE = "loose"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """``text[start:end]`` is the value; ``line`` counts from 1."""
+
+    start: int
+    end: int
+    line: int
+    kind: str
+    tier: Tier
+
+
+def _nothing(_path: str, _kind: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """What is known to be harmless: ``accepts(path, kind)``, or the SHA-256 (hex, of UTF-8) of a value in ``values``."""
+
+    accepts: Callable[[str, str], bool] = _nothing
+    values: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+def find_secrets(text: str, *, path: str = "", allow: AllowList | None = None) -> list[Finding]:
+    """Return what ``allow`` does not accept, in the order of the text; none overlaps another of its tier.
+
+    ``path`` is relative and posix, for ``allow`` only.
+    """
+    allow = allow or AllowList()
+    strong = ((start, end, kind, _tier(kind, text[start:end])) for start, end, kind in find_tokens(text))
+    loose = ((*each, Tier.LOOSE) for each in find_keyed(text))
+    places = sorted({*strong, *loose})
+    findings: list[Finding] = []
+    last_end: dict[Tier, int] = {}
+    line, counted = 1, 0
+    for start, end, kind, tier in places:
+        if start < last_end.get(tier, 0) and end <= last_end[tier]:
+            continue
+        if allow.accepts(path, kind) or (allow.values and _digest(text[start:end]) in allow.values):
+            continue
+        line, counted = line + text.count("\n", counted, start), start
+        findings.append(Finding(start, end, line, kind, tier))
+        last_end[tier] = end
+    return findings
+
+
+def _tier(kind: str, value: str) -> Tier:
+    """A key that is one word on one line can be masked like any value; of other shapes a rest might stay behind."""
+    return Tier.LOOSE if kind == "Private Key" and is_whole_encoded_key(value) else Tier.STRONG
+
+
+def mask(text: str, findings: Iterable[Finding]) -> str:
+    """Replace the values of ``findings``, which come in the order of the text; line numbers stay."""
+    parts: list[str] = []
+    behind = 0
+    for finding in findings:
+        if finding.end <= behind:
+            continue
+        start = max(finding.start, behind)
+        parts += [
+            text[behind:start],
+            MASK if start == finding.start else "",
+            "\n" * text.count("\n", start, finding.end),
+        ]
+        behind = finding.end
+    return "".join([*parts, text[behind:]])
+
+
+def secret_kinds() -> tuple[str, ...]:
+    """Return every kind that can be reported, sorted; the names an allow list uses."""
+    return tuple(sorted({*TOKEN_KINDS, *KEY_KINDS}))
+
+
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
