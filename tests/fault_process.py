@@ -73,7 +73,7 @@ def main() -> None:
 
 def run(order: dict[str, Any]) -> None:
     from rag_mcp.config import Config
-    from rag_mcp.ingest import pipeline
+    from rag_mcp.ingest import run as pipeline
     from rag_mcp.ingest.options import IngestOptions
 
     try:

@@ -11,8 +11,8 @@ import pytest
 from support import Library, run_cli
 
 from rag_mcp.errors import StoreError, StoreReadOnly
-from rag_mcp.ingest import pipeline
-from rag_mcp.stores import cache, files, generations, keywords, vectors
+from rag_mcp.ingest import run as pipeline
+from rag_mcp.stores.embedded import cache, files, generations, keywords, vectors
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
 NEW = {"n1.md": "# Note 1\n\nA newmark stands here.\n", "n9.md": "# Note 9\n\nAnother newmark.\n"}

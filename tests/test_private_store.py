@@ -17,7 +17,7 @@ from rag_mcp.ingest.run import run_ingest
 from rag_mcp.maintenance import roll_back, store_calibration
 from rag_mcp.models import Mode
 from rag_mcp.search.relevance import Calibration, Thresholds
-from rag_mcp.stores import files
+from rag_mcp.stores.embedded import files
 from rag_mcp.stores.embedded.cache import EmbeddingCache
 from rag_mcp.stores.embedded.files import note_text, private_copy, write_text
 from rag_mcp.stores.embedded.generations import _OWN

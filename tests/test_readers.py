@@ -115,7 +115,7 @@ def test_a_question_in_flight_finishes_on_the_generation_it_began_with(library, 
     base = library.base()
     library.search("signal mast", base=base)
     inside, go_on = threading.Event(), threading.Event()
-    from rag_mcp.search import pipeline
+    from rag_mcp.search import retrieve as pipeline
 
     original = pipeline._Search.candidates
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag_mcp.access.names import path_problem
 from rag_mcp.access.policy import Policy
 from rag_mcp.errors import CorpusError, InvalidArgument
-from rag_mcp.ingest import corpus
+from rag_mcp.ingest import walk as corpus
 from rag_mcp.ingest.walk import (
     CorpusFile,
     FileChanging,

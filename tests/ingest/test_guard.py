@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_mcp.ingest import guard_keys, guard_tokens
+from rag_mcp.text import secret_keys as guard_keys
+from rag_mcp.text import secret_tokens as guard_tokens
 from rag_mcp.text.secret_values import is_key, is_live_jwt, is_password
 from rag_mcp.text.secrets import MASK, AllowList, Tier, _digest, find_secrets, mask, secret_kinds
 

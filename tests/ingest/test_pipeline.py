@@ -10,7 +10,7 @@ import pytest
 from support import Library, cli_json, run_cli
 
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
-from rag_mcp.ingest import pipeline
+from rag_mcp.ingest import run as pipeline
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.plan import check_shrink
 from rag_mcp.ingest.run import run_ingest
@@ -584,7 +584,7 @@ def closed(monkeypatch):
     """Folders that can't be looked into: what the walk of an unprivileged user reports for them."""
     from dataclasses import replace
 
-    from rag_mcp.ingest import pipeline
+    from rag_mcp.ingest import run as pipeline
 
     folders: set[str] = set()
     original = pipeline.walk_corpus

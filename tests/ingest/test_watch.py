@@ -162,7 +162,7 @@ def test_a_run_that_fails_in_an_unforeseen_way_ends_no_watcher(library):
 
 
 def test_a_run_that_could_not_read_a_file_is_repeated(library, monkeypatch):
-    from rag_mcp.ingest import pipeline
+    from rag_mcp.ingest import run as pipeline
     from rag_mcp.ingest.walk import FileUnreadable
 
     real, refused = pipeline.read_file, []

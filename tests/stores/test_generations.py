@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreLocked, StoreTooNew
-from rag_mcp.stores import generations
+from rag_mcp.stores.embedded import generations
 from rag_mcp.stores.embedded.files import write_json
 from rag_mcp.stores.embedded.generations import FORMAT_VERSION, GenerationInfo, GenerationStore
 from rag_mcp.stores.embedded.place import resolve_store
