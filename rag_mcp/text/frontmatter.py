@@ -83,7 +83,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         found = _read_first(text, blocks, readable=number < _MAX_HEADS)
         if (
             stray_access(text, start if number == 0 or start == body_start else len(text), comments)
-            or (found is None and (_torn_access(text, blocks) or (number == 0 and framed_access(text, start))))
+            or (found is None and (_torn_access(text, blocks) or framed_access(text, start, behind_head=number > 0)))
             or (number == _MAX_HEADS and found and names_access(text[start : start + MAX_HEAD_CHARS], one_word=True))
         ):
             access = ""

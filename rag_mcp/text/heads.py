@@ -11,17 +11,20 @@ than the others, and there are none at all unless a well-known key is among them
 the block turns out to be prose up to a later rule, only its first paragraph counts, and only with a well-known key.
 Everything else, such as a letterhead between rules, is text. Files without such lines may still begin with properties
 (``access:: none``), or with lines of that kind in a frame of another make (``===``, ``- - -``, ``---access: none``) or
-behind a heading or directive: these stay text, and only ``access`` in them counts.
+behind a heading, a directive or prose: these stay text, and only ``access`` in them counts.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from rag_mcp.sanitize import without_escapes
 
 __all__ = [
     "MAX_HEAD_CHARS",
@@ -68,17 +71,21 @@ _KNOWN_KEYS = (
 _KNOWN = frozenset(_KNOWN_KEYS.split())
 # Letters of other alphabets that look like those of "access" and "none", and signs that look like a colon.
 _LOOKALIKES = str.maketrans("асеѕоԁοϲпαεᴀᴄᴇꜱᴏɴ\u2236\ua789\u05c3\u02d0", "acesodocnaeaceson::::")
-_INVISIBLE = frozenset({"Mn", "Me", "Cf"})
+_INVISIBLE = frozenset({"Mn", "Me", "Cf", "Cc"})
 
 
 def fold(text: str) -> str:
-    """Lower case without compatibility forms, accents, invisible characters and look-alike letters."""
-    if text.isascii():
+    """Lower case without entities, compatibility forms, accents, look-alike letters and what shows nothing, such as
+    controls of a terminal; white space stays."""
+    if "&" in text:
+        text = html.unescape(text)
+    if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text).casefold().translate(_LOOKALIKES)
-    return "".join(char for char in apart if unicodedata.category(char) not in _INVISIBLE)
+    apart = unicodedata.normalize("NFKD", without_escapes(text)).casefold().translate(_LOOKALIKES)
+    return "".join(char for char in apart if unicodedata.category(char) not in _INVISIBLE or char.isspace())
 
 
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f]")
 _KEY_LINE = re.compile(
     r"""(?:[-?]\s+|\#\+|:(?=\w)|\.\.\s+)?["'`*_]{0,3}(?P<key>[^\W\d][\w.-]{0,39}+(?:\ [\w.-]{1,39}+){0,2})["'`*_]{0,3}
     \s*(?P<mark>::?|=>?)(?P<rest>.?)""",
@@ -94,6 +101,9 @@ class _Line(StrEnum):
     STRAY = "stray"
 
 
+_CONTINUES = ("- ", "-\t", "? ", "---", "//", "/*", "*/")
+
+
 def _look(line: str) -> _Line:
     bare = line[:_MAX_LINE_CHARS].strip()
     if not bare:
@@ -102,7 +112,7 @@ def _look(line: str) -> _Line:
     known = found is not None and found["key"].replace("-", "_") in _KNOWN
     if found is not None and (known or not found["rest"] or found["rest"] in " \t\"'[{" or found["mark"] != ":"):
         return _Line.KNOWN if known else _Line.KEY
-    if line[:1] in " \t" or bare[0] in "#[]{},\"'" or bare.startswith(("- ", "-\t", "? ", "---")) or bare == "-":
+    if line[:1] in " \t" or bare[0] in "#[]{},\"'" or bare.startswith(_CONTINUES) or bare == "-":
         return _Line.MORE
     return _Line.STRAY
 
@@ -144,7 +154,9 @@ _OPENING = re.compile(
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _TORN_CLOSING = re.compile(rf"^[^\S\n]*+(?:{_DASHES}|\.{{3,}}+|\+{{3,}}+|;{{3,}}+)[^\S\n]*+(?:\n|\Z)", re.MULTILINE)
 _BRACE_CLOSING = re.compile(r"^\}[^\S\n]*+(?:\n|\Z)", re.MULTILINE)
-_OBJECT = re.compile(r"\{\s*+(?:[\"'](?=[^\n]{0,60}[\"']\s?:)|[A-Za-z_]{1,40}+\s?:)")
+_OBJECT = re.compile(
+    r"\{(?:\s|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+(?:[\"'](?=[^\n]{0,60}[\"']\s?:)|[A-Za-z_]{1,40}+\s?:)"
+)
 
 
 def head_at(text: str, start: int) -> list[Block]:
@@ -262,31 +274,106 @@ def _is_key(line: str, at: int) -> bool:
 
 _INLINE = re.compile(r"[\[(]\s*access\s*::\s*none\s*[\])]")
 _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_BEFORE_FRAME = re.compile(r"#{1,6}\s|%|<{7}(?:\s|\Z)")
+_LABEL = re.compile(r"(?:<[^<>]*+>)*<(?:summary|title)\b|\[!|!\[")
+_HEADING = re.compile(r"#{1,6}\s|%|<{7}(?:\s|\Z)")
+_TAG = re.compile(r"</?[a-z][^<>]*+>|<!--|-->|%%|\A:{3,}.*+")
 _FRAME = re.compile(
-    r"(?:-{2,}|={3,}|\*{3,}|_{3,}|\+{2,}|;{2,}|\.{3,}|(?:[-*_] ){2,}[-*_](?!\S)|(?P<code>~{3,}|`{3,}))(?P<rest>.*)"
+    r"\\?(?:(?P<head>-{2,}|\+{2,}|;{2,}|[{}](?!\S))|={3,}|\*{3,}|_{3,}|\.{3,}|(?:[-*_] ){2,}[-*_](?!\S)"
+    r"|(?P<code>~{3,}|`{3,}|<(?=(?:pre|code|script|style|template|textarea)\b)|\{(?=[{%][<%-]?\s*(?:highlight|raw|code)\b)))"
+    r"(?P<rest>.*)"
 )
-_TO_DASH = {code: "-" for code in (*range(0x2010, 0x2016), 0x2212)}
+_CODE_ENDS = {
+    "<": re.compile(r".*</(?:pre|code|script|style|template|textarea)\b.*"),
+    "{": re.compile(r".*\{[{%].*(?:/|end).*"),
+}
+_CODE_OF_ITEM = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])\s+)+(?=`{3}|~{3})")
+_FIELD = re.compile(
+    r"(?:[-*+] )?[*_\[(]*access[*_]*\s*::\s*none[*_\])]*|(?:<!--|%%)\s*access\s*::?\s*none\s*(?:-->|%%)"
+)
+_TO_DASH = {code: "-" for code in (0x02D7, *range(0x2010, 0x2016), 0x2043, 0x2212, 0x2500, 0x2501)}
 _MAX_FRAMED_LINES = 100
 
 
-def framed_access(text: str, start: int) -> bool:
-    """Whether the first thing but headings and directives is a frame whose lines are keys, and ``access`` one of them. A
-    frame of code counts only without a name and where it opens the file: behind a heading it is an example."""
-    part = _OTHER_LINE_ENDS.sub("\n", text[start : start + MAX_HEAD_CHARS])
-    cut = part.split("\n", _MAX_FRAMED_LINES)[:_MAX_FRAMED_LINES]
-    lines = [fold(line[:_MAX_LINE_CHARS]).translate(_TO_DASH).strip().lstrip("> ") for line in cut]
-    first = next((at for at, line in enumerate(lines) if line and not _BEFORE_FRAME.match(line)), None)
-    frame = _FRAME.fullmatch(lines[first]) if first is not None else None
-    if first is None or frame is None or (frame["code"] and (any(lines[:first]) or frame["rest"])):
+def framed_access(text: str, start: int, *, behind_head: bool = False) -> bool:
+    """Whether ``access`` is set within the first lines without a head: in a frame whose lines are keys, in a paragraph of
+    keys behind nothing but tags and labels, or as a field (``access:: none``) in a line of its own.
+
+    Behind a heading only frames count; behind prose, or a head that could be read, those such as heads have, and only
+    with ``access: none``. Code is an example, unless a frame of it without a name opens the file.
+    """
+    opening = _OTHER_LINE_ENDS.sub("\n", text[start : start + MAX_HEAD_CHARS])
+    cut = [line[:_MAX_LINE_CHARS] for line in opening.split("\n", _MAX_FRAMED_LINES)[:_MAX_FRAMED_LINES]]
+    if "access" not in fold("\n".join(cut)):
         return False
-    behind = lines[first + 1 :]
-    closing = next((at for at, line in enumerate(behind) if _FRAME.fullmatch(line)), None)
-    end = closing if closing is not None else next((at for at, line in enumerate(behind) if not line), len(behind))
-    rest = frame["rest"].strip()
-    rows = [row for row in ([rest] if "access" in rest else []) + behind[:end] if row]
+    lines = _bare_lines(cut)
+    frames = [_FRAME.fullmatch(line) for line in lines]
+    bare, prose, at = not behind_head, behind_head, 0
+    while at < len(lines):
+        frame = frames[at]
+        if frame and frame["code"] and (behind_head or frame["rest"] or any(lines[:at])):
+            bare, prose, at = False, True, _end_of_code(lines, at, frame["code"])
+            continue
+        end = _end_of_part(lines, frames, at)
+        part = [line for line in lines[at:end] if line]
+        if frame:
+            rows = [frame["rest"].strip(), *part[1:]] if "access" in frame["rest"] else part[1:]
+            if (not prose or frame["head"]) and _sets_access(rows, only_none=prose):
+                return True
+            at += 1  # what closes one frame may open another
+        elif not part or _LABEL.match(part[0]):
+            at += 1
+        elif _HEADING.match(part[0]):
+            bare, at = False, at + 1
+        elif any(map(_FIELD.fullmatch, part)) or (
+            bare and _opens_with_key(part) and _sets_access(part, only_none=True)
+        ):
+            return True
+        else:
+            prose = (
+                prose or len(part) > 1 or end == len(lines) or frames[end] is None
+            )  # one line above a rule is a title
+            bare, at = False, end
+    return False
+
+
+def _bare_lines(raws: Iterable[str]) -> list[str]:
+    """Lines folded, without tags and marks of comments and quotes, and without code by indentation."""
+    lines: list[str] = []
+    for raw in raws:
+        line = fold(raw).translate(_TO_DASH).strip().lstrip("> ")
+        if raw.startswith(("    ", "\t")) and any(lines):
+            line = ""
+        if not (_LABEL.match(line) or _FIELD.fullmatch(line) or ((frame := _FRAME.match(line)) and frame["code"])):
+            line = _CODE_OF_ITEM.sub("", _TAG.sub("", line).strip(), count=1)
+        lines.append(line)
+    return lines
+
+
+def _end_of_code(lines: Sequence[str], at: int, code: str) -> int:
+    """The first line behind the code that ``code`` opens at ``at``."""
+    ends = _CODE_ENDS.get(code) or re.compile(rf"{code}{code[0]}*")
+    same = code in _CODE_ENDS and ends.fullmatch(lines[at], len(code)) is not None
+    return (
+        at + 1
+        if same
+        else next((end for end in range(at + 1, len(lines)) if ends.fullmatch(lines[end])), len(lines)) + 1
+    )
+
+
+def _end_of_part(lines: Sequence[str], frames: Sequence[object], at: int) -> int:
+    """Where the frame or paragraph that begins at ``at`` ends: at the next frame, else at a blank line."""
+    blank = next((end for end in range(at + 1, len(lines)) if not lines[end]), len(lines))
+    closing = next((end for end in range(at + 1, len(lines)) if frames[end]), len(lines))
+    return closing if closing < blank or (frames[at] and closing < len(lines)) else blank
+
+
+def _opens_with_key(rows: Sequence[str]) -> bool:
+    return _look(rows[0]) in {_Line.KEY, _Line.KNOWN}
+
+
+def _sets_access(rows: Sequence[str], *, only_none: bool) -> bool:
     keyed = all(_look(row) in {_Line.KEY, _Line.KNOWN, _Line.MORE} or _ONLY_ACCESS.fullmatch(row) for row in rows)
-    return keyed and any(names_access(row, one_word=True) for row in rows)
+    return keyed and any(names_access(row, only_none=only_none, one_word=True) for row in rows)
 
 
 _DATA_FENCE = re.compile(r"(?:`{3,}|~{3,})\s*\{?\.?(?:ya?ml|toml|json|meta\w*|front-?matter)\b[^\n]*\n", re.IGNORECASE)

@@ -9,7 +9,16 @@ import json
 import re
 import unicodedata
 
-__all__ = ["json_safe", "neutralise", "one_line", "printable", "scrub", "single_line", "terminal_safe"]
+__all__ = [
+    "json_safe",
+    "neutralise",
+    "one_line",
+    "printable",
+    "scrub",
+    "single_line",
+    "terminal_safe",
+    "without_escapes",
+]
 
 # One scan decides whether there is anything to do; almost every text ends here. A carriage return before a line feed
 # is an ordinary line end.
@@ -73,6 +82,11 @@ def neutralise(text: str) -> tuple[str, tuple[str, ...]]:
     text = _without_tags(text, found)
     text = _without_zero_width(text, found)
     return text, tuple(found)
+
+
+def without_escapes(text: str) -> str:
+    """Return text without the sequences that command a terminal, such as colours."""
+    return _ANSI.sub("", text)
 
 
 def terminal_safe(text: str) -> str:
