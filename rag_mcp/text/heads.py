@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rag_mcp.sanitize import without_escapes
+from rag_mcp.text.sanitize import without_escapes
 
 __all__ = [
     "MAX_HEAD_CHARS",
