@@ -4,17 +4,22 @@ git's own matcher and the usual translations backtrack, so that ``*a*a*a*b`` on 
 matched once, as far left as it can be, which changes no verdict because what stands between two stars has a fixed
 length. A line that git would silently match with nothing (a lone ``!``, an open bracket, ``[z-a]``, ``./x``,
 ``private\notes``) is an error: its author wanted something hidden.
+
+What leaves out fails closed, so it differs from git in three ways: names are also compared as ``globs.folded`` does, like
+those that a policy denies; blanks before a pattern do not count; ``x/**/`` means all that is in ``x``. What a ``!`` takes
+in is compared as written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from rag_mcp.text.globs import SPAN, composed, path_regex
+from rag_mcp.text.globs import SPAN, composed, folded, folded_glob, path_regex
 
-__all__ = ["MAX_WILDCARD_CHARS", "BadPattern", "IgnoreRules"]
+__all__ = ["MAX_WILDCARD_CHARS", "BadPattern", "IgnoreRules", "Pattern"]
 
 # All patterns with wildcards together: they are tried one after the other on every name, plain names are looked up.
 MAX_WILDCARD_CHARS = 16 * 1024
@@ -33,6 +38,7 @@ _CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
+_WILD = "*?["
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _BRACKET = re.compile(r"\[(?P<not>[!^]?)(?P<body>\]?(?:\[:[a-z]*:\]|\\.|[^]\\])*)\]", re.DOTALL)
 _ITEM = re.compile(r"\[:(?P<class>[a-z]*):\]|(?P<low>\\?.)(?:-(?P<high>\\?.))?", re.DOTALL)
@@ -47,9 +53,15 @@ class BadPattern(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern:
-    """``parts`` are components, each the pieces between its stars; ``named`` patterns match at any depth."""
+class Pattern:
+    """``text`` is the line without its outer blanks, ``line`` counts from 1.
 
+    ``parts`` are components, each the pieces between its stars; ``named`` patterns match at any depth, ``literal`` is
+    the path or name of one without wildcards.
+    """
+
+    line: int
+    text: str
     parts: tuple[Sequence[str], ...]
     exclude: bool
     folder_only: bool
@@ -58,41 +70,110 @@ class _Pattern:
 
     def regex(self) -> str:
         end = "/" if self.folder_only else "/?"
-        return path_regex(self.parts, anchored=True, below=end, inside=f"/.+{end}")
+        found = path_regex(self.parts, anchored=True, below=end, inside=f"/.+{end}")
+        if not self.exclude:
+            return found
+        # In any case, and as written: a negated set may match in only one of the two ways.
+        return f"(?:{found}|(?i:{found}))" if "[^" in self.text or "[!" in self.text else f"(?i:{found})"
+
+    def beginning(self) -> str:
+        """The components before the first wildcard, ``folded``; nothing for a pattern that matches at any depth."""
+        parts = () if self.named else self.text.strip("/").split("/")
+        plain = takewhile(lambda part: not any(each in part for each in _WILD), parts)
+        return folded("/".join(_ESCAPED.sub(r"\1", part) for part in plain))
+
+    def loose(self) -> Pattern | None:
+        """The pattern for ``folded`` paths, if there can be one."""
+        if self.literal is not None:
+            return replace(self, literal=folded(self.literal))
+        text = folded_glob(self.text)
+        if any(text.count(sign) != self.text.count(sign) for sign in "*?[]\\!/"):
+            return None
+        try:
+            return _parsed(text, self.line)
+        except ValueError:  # a range that runs backwards in small letters; as written it holds in any case
+            return None
 
 
 class IgnoreRules:
     """The patterns of one file, the last one that matches deciding. Raises BadPattern."""
 
-    __slots__ = ("_anywhere", "_exclude", "_names", "_paths", "_rooted")
+    __slots__ = ("_lowered", "_loose", "_written", "patterns")
 
     def __init__(self, lines: Iterable[str]) -> None:
-        patterns = list(_patterns(lines))
-        self._exclude = [pattern.exclude for pattern in patterns]
-        self._names = _plain(patterns, named=True)
-        self._paths = _plain(patterns, named=False)
-        self._anywhere = _compiled(patterns, named=True)
-        self._rooted = _compiled(patterns, named=False)
+        self.patterns = tuple(_patterns(lines))
+        loose = {index: each.loose() for index, each in enumerate(self.patterns) if each.exclude}
+        self._written = _Table({i: p for i, p in enumerate(self.patterns) if p.literal is None or not p.exclude})
+        self._loose = _Table({index: each for index, each in loose.items() if each is not None})
+        self._lowered = all(
+            each is None or each.literal is not None or each.text == self.patterns[index].text.lower()
+            for index, each in loose.items()
+        )
 
-    def verdict(self, path: str) -> bool | None:
+    def verdict(self, path: str, met: set[int] | None = None) -> bool | None:
         """True: left out; False: taken in by a ``!``; None: nothing is said. A folder's path ends in a slash.
 
         Only the entry itself is judged, as git does: what lies in a folder that is left out is never asked about.
+        ``met`` takes up the places in ``patterns`` of those that match; not all, for the last wildcards stand before others.
         """
-        path = composed(path)
+        loose = folded(path)
+        # Where folding does no more than make letters small, the patterns as written, in any case, say the same.
+        same = self._lowered and loose == path.lower()
+        hits = [*self._written.hits(composed(path)), *self._loose.hits(loose, wildcards=not same)]
+        if not hits:
+            return None
+        if met is not None:
+            met.update(hits)
+        return self.patterns[max(hits)].exclude
+
+    def unmet(self, met: set[int], paths: Sequence[str]) -> list[Pattern]:
+        """The patterns that matched nothing; ``paths`` are those that had a verdict, ``met`` what came of them."""
+        return [
+            pattern
+            for index, pattern in enumerate(self.patterns)
+            if index not in met
+            and not (self._rivals(pattern) & met if pattern.literal is not None else _meets(pattern, paths))
+        ]
+
+    def _rivals(self, pattern: Pattern) -> set[int]:
+        """Places of the patterns that stand before one without wildcards, for the same name or path."""
+        table = self._loose if pattern.exclude else self._written
+        literal = pattern.literal or ""
+        key = folded(literal) if pattern.exclude else literal
+        known = table.names if pattern.named else table.paths
+        return {known[each] for each in (f"{key}/", key) if each in known}
+
+
+class _Table:
+    """Patterns by how they are looked up, each with its place."""
+
+    __slots__ = ("_anywhere", "_rooted", "names", "paths")
+
+    def __init__(self, patterns: Mapping[int, Pattern]) -> None:
+        self.names = _plain(patterns, named=True)
+        self.paths = _plain(patterns, named=False)
+        self._anywhere = _compiled(patterns, named=True)
+        self._rooted = _compiled(patterns, named=False)
+
+    def hits(self, path: str, *, wildcards: bool = True) -> Iterator[int]:
+        """The last pattern of each kind that matches."""
         name = path[path.rfind("/", 0, -1) + 1 :]
-        last = max(
-            self._names.get(name, -1), self._paths.get(path, -1), _last(self._anywhere, name), _last(self._rooted, path)
-        )
-        return None if last < 0 else self._exclude[last]
+        if name in self.names:
+            yield self.names[name]
+        if path in self.paths:
+            yield self.paths[path]
+        if wildcards:
+            for compiled, text in ((self._anywhere, name), (self._rooted, path)):
+                if compiled is not None and (found := compiled[0].fullmatch(text)) and found.lastindex is not None:
+                    yield compiled[1][found.lastindex - 1]
 
 
 _Compiled = tuple[re.Pattern[str], tuple[int, ...]] | None
 
 
-def _plain(patterns: Sequence[_Pattern], *, named: bool) -> dict[str, int]:
+def _plain(patterns: Mapping[int, Pattern], *, named: bool) -> dict[str, int]:
     found: dict[str, int] = {}
-    for index, pattern in enumerate(patterns):
+    for index, pattern in patterns.items():
         if pattern.literal is not None and pattern.named is named:
             found[f"{pattern.literal}/"] = index
             if not pattern.folder_only:
@@ -100,32 +181,32 @@ def _plain(patterns: Sequence[_Pattern], *, named: bool) -> dict[str, int]:
     return found
 
 
-def _compiled(patterns: Sequence[_Pattern], *, named: bool) -> _Compiled:
-    chosen = [i for i, pattern in enumerate(patterns) if pattern.literal is None and pattern.named is named]
+def _compiled(patterns: Mapping[int, Pattern], *, named: bool) -> _Compiled:
+    chosen = [i for i, pattern in patterns.items() if pattern.literal is None and pattern.named is named]
     if not chosen:
         return None
     chosen.reverse()  # the last pattern decides, and a regular expression takes the first alternative
     return re.compile("|".join(f"({patterns[i].regex()})" for i in chosen), re.DOTALL), tuple(chosen)
 
 
-def _last(compiled: _Compiled, text: str) -> int:
-    if compiled is None:
-        return -1
-    found = compiled[0].fullmatch(text)
-    return -1 if found is None or found.lastindex is None else compiled[1][found.lastindex - 1]
+def _meets(pattern: Pattern, paths: Iterable[str]) -> bool:
+    alone = IgnoreRules([pattern.text])
+    return any(alone.verdict(path) is not None for path in paths)
 
 
 # --- reading patterns ------------------------------------------------------------------------------------------------
 
 
-def _patterns(lines: Iterable[str]) -> Iterator[_Pattern]:
+def _patterns(lines: Iterable[str]) -> Iterator[Pattern]:
     wildcards = 0
     for number, line in enumerate(lines, start=1):
         text = _trimmed(composed(line))
         if not text or text.startswith("#"):
             continue
         try:
-            pattern = _parsed(text)
+            if text.startswith("!") and not line.startswith("!"):
+                raise ValueError("no pattern: a blank before the !")
+            pattern = _parsed(text, number)
         except ValueError as error:
             raise BadPattern(number, str(error)) from None
         wildcards += len(text) if pattern.literal is None else 0
@@ -135,13 +216,13 @@ def _patterns(lines: Iterable[str]) -> Iterator[_Pattern]:
 
 
 def _trimmed(line: str) -> str:
-    """Drop closing blanks, but for one that a backslash keeps."""
-    text = line.rstrip()
+    """Drop blanks around a pattern, but for a closing one that a backslash keeps."""
+    text = line.strip()
     slashes = len(text) - len(text.rstrip("\\"))
-    return f"{text} " if slashes % 2 and len(text) < len(line) else text
+    return f"{text} " if slashes % 2 and line.rstrip() != line else text
 
 
-def _parsed(text: str) -> _Pattern:
+def _parsed(text: str, line: int) -> Pattern:
     """Raises ValueError with the reason."""
     exclude = not text.startswith("!")
     body = text if exclude else text[1:]
@@ -151,12 +232,14 @@ def _parsed(text: str) -> _Pattern:
     if any(part in ("", ".", "..") for part in parts):
         raise ValueError("no pattern: it is empty, or has an empty, . or .. component")
     translated = tuple(SPAN if part == "**" else _pieces(part) for part in parts)
-    plain = not any(character in text for character in "*?[")
+    plain = not any(character in text for character in _WILD)
     named = not rooted and len(parts) == 1
     literal = _ESCAPED.sub(r"\1", "/".join(parts)) if plain else None
     if named and translated[0] is SPAN:
         translated = (["", ""],)
-    return _Pattern(translated, exclude, folder_only, named, literal)
+    if exclude and translated[-1] is SPAN and any(part is not SPAN for part in translated):
+        folder_only = False  # to git x/**/ leaves the files right in x in, which nobody means
+    return Pattern(line, text, translated, exclude, folder_only, named, literal)
 
 
 def _pieces(part: str) -> list[str]:

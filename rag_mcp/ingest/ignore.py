@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.ingest.gitignore import BadPattern, IgnoreRules
+from rag_mcp.ingest.gitignore import BadPattern, IgnoreRules, Pattern
 from rag_mcp.text.globs import composed, folded
 from rag_mcp.text.sanitize import printable
 
 __all__ = [
     "Excludes",
+    "IgnoreFile",
     "IgnoreUnusable",
     "PathFilters",
+    "by_folded",
+    "check_meaning",
     "ignore_rules",
     "obsidian_filters",
     "resembles_ignore_file",
@@ -109,7 +112,103 @@ def _mixed(text: str, codec: str) -> bool:
     return False
 
 
-_KNOWN_NAME = "ragignore"
+@dataclass(slots=True)
+class IgnoreFile:
+    """The rules that hold below ``folder`` ("" for the root, else with a closing slash), and what they have met."""
+
+    folder: str
+    rules: IgnoreRules
+    met: set[int] = field(default_factory=set)
+    judged: list[str] = field(default_factory=list)
+
+    def verdict(self, path: str) -> bool | None:
+        """As ``IgnoreRules`` has it, for a path from the root."""
+        inner = path[len(self.folder) :]
+        verdict = self.rules.verdict(inner, self.met)
+        if verdict is not None:
+            self.judged.append(inner)
+        return verdict
+
+    def unmet(self, closed: Iterable[str]) -> list[Pattern]:
+        """The patterns that met nothing. Nobody looked into ``closed`` folders, so what begins in one is not counted."""
+        folders = {folded(each[len(self.folder) :]) for each in closed if each.startswith(self.folder)}
+        return [
+            pattern
+            for pattern in self.rules.unmet(self.met, self.judged)
+            if not any(above in folders for above in _beginnings(pattern.beginning()))
+        ]
+
+
+def _beginnings(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+# --- what a line was meant to say ------------------------------------------------------------------------------------
+
+_QUOTE = "\"'`\u2018-\u201f\u00ab\u00bb\u300c-\u300f"
+_MEANT_OTHERWISE = tuple(
+    (re.compile(form), advice)
+    for form, advice in (
+        (f'^[{_QUOTE}].*[{_QUOTE}]|["`\u201c-\u201f\u00ab\u00bb]', "quotes; write the pattern without them"),
+        (r"\s#", "a comment behind a pattern; put the comment on a line of its own"),
+        (r"^(?:[-*+\u2022\u2013\u2014\u00b7]|\d+[.)])\s", "the mark of a list; write the pattern alone"),
+        (r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\||^!\(", "alternatives; give each a line of its own"),
+        # Not ``*,v``, which old version control systems have files for.
+        (r"[^\s,;][,;\u3001\uff0c\uff1b](?!v$)", "a list; give each pattern a line of its own"),
+        (
+            r"[\uff0f\uff0a\uff1f\uff3c\u2044\u2215\u2217\u22c6\u29f8]|^[\uff01\uff03]",
+            "a sign that only looks like / * ? ! or #; type the plain one",
+        ),
+        (r"(?:\.{3}|\u2026)/?$", "dots at its end; write folder/ for everything below a folder"),
+        (r"^\^|\$$|\.\+|\(\?", "a regular expression; * stands for any characters, ** for any folders"),
+        (r"%[0-9A-Fa-f]{2}", "an escape with %; write the character itself"),
+        (r"<[^<>]+>|^\w+:", "an address, a key or markup; write the path alone"),
+        (r"^~\w*/|^\$\w+/|^\$\{|^%\w+%", "a path for a shell; write it from the folder of this file"),
+    )
+)
+_ESCAPED_OR_SET = re.compile(r"\\.|\[[^]/]+\]")
+_SEPARATOR = re.compile(r"(?<=[^\\/])\\[*?\\_~@&=-]")
+_HOMES = frozenset({"home", "users", "root", "volumes", "mnt"})
+
+
+def check_meaning(unmet: Iterable[Pattern], roots: Sequence[str]) -> None:
+    """Raise IgnoreUnusable for a pattern that met nothing and whose form says that its author meant another.
+
+    Such a line may also be the very name of a file, which is then met. One that says so by a backslash before the sign,
+    or by setting it in brackets, is taken at its word. ``roots`` are spellings of the corpus folder.
+    """
+    for pattern in unmet:
+        fault = _misunderstood(pattern, roots)
+        if fault is not None:
+            raise IgnoreUnusable(f"line {pattern.line} met nothing and has {fault}, or remove it if it is out of date")
+
+
+def _misunderstood(pattern: Pattern, roots: Sequence[str]) -> str | None:
+    text = pattern.text
+    if not pattern.exclude and not text.startswith("!("):
+        return None  # it takes nothing in, so nothing is shown that its author wanted hidden
+    if _SEPARATOR.search(text):
+        return "a backslash; separate folders with /, set a sign that is part of a name in [brackets]"
+    if text.startswith("/") and _is_absolute(folded(text).strip("/"), [folded(root).strip("/") for root in roots]):
+        return "an absolute path; write it from the folder of this file"
+    plain = _ESCAPED_OR_SET.sub("x", text)
+    return next((advice for form, advice in _MEANT_OTHERWISE if form.search(plain)), None)
+
+
+def _is_absolute(path: str, roots: Sequence[str]) -> bool:
+    """Tell whether a path that begins with a slash was meant from the root of the file system: it leads to the corpus,
+    into people's folders, or by three steps to where the corpus lies too."""
+    if any(f"{path}/".startswith(f"{root}/") for root in roots):
+        return True
+    first, *more = path.split("/")
+    return (first in _HOMES and len(more) > 0) or (
+        len(more) > 1 and any(root.startswith(f"{first}/") for root in roots)
+    )
+
+
+# --- names that are nearly that of an ignore file ---------------------------------------------------------------------
+
 _TYPICAL_ADDITIONS = (
     "txt",
     "md",
@@ -135,8 +234,10 @@ def resembles_ignore_file(name: str, ignore_file: str) -> bool:
     found = _letters(name)
     if found.removeprefix(wanted) in ("", *_TYPICAL_ADDITIONS):
         return True
-    close = difflib.SequenceMatcher(None, _letters(name.lstrip("._").split(".")[0]), wanted)
-    return close.ratio() > 0.85
+    stem = _letters(name.lstrip("._").split(".")[0])
+    if sorted(wanted) in (sorted(found), sorted(stem)):
+        return True
+    return difflib.SequenceMatcher(None, stem, wanted).ratio() > 0.85
 
 
 def _letters(name: str) -> str:
@@ -228,14 +329,14 @@ class Excludes:
         patterns: list[tuple[str, IgnoreRules]] = []
         for raw in given:
             prefix, pattern = _exclude(raw, roots)
-            prefixes[composed(prefix)] = raw
+            prefixes[folded(prefix)] = raw
             if pattern is not None:
                 patterns.append((raw, pattern))
         return cls(prefixes, tuple(patterns))
 
     def cover(self, path: str, *, is_folder: bool) -> bool:
         """Tell whether an entry is left out, and remember by what."""
-        found = self.prefixes.get(composed(path))
+        found = self.prefixes.get(folded(path))
         if found is not None:
             self.met.add(found)
         entry = f"{path}/" if is_folder else path
@@ -248,7 +349,7 @@ class Excludes:
     def unmet(self, closed: Iterable[str]) -> list[tuple[str, str]]:
         """What met nothing, each as given and its beginning without wildcards. Nobody looked into ``closed`` folders,
         so what begins in one is not counted."""
-        folders = {composed(folder) for folder in closed}
+        folders = {folded(folder) for folder in closed}
         found = []
         for prefix, raw in self.prefixes.items():
             parts = prefix.split("/")
@@ -277,12 +378,16 @@ def _exclude(raw: str, roots: Sequence[str]) -> tuple[str, IgnoreRules | None]:
         return prefix, None
 
 
-def suggestion(asked: str, paths: Iterable[str]) -> str | None:
-    """The path of the corpus that was probably meant by ``asked``, which met nothing."""
+def by_folded(paths: Iterable[str]) -> dict[str, str]:
+    """Paths by their folded form, as ``suggestion`` looks them up."""
+    return {folded(path): path for path in paths}
+
+
+def suggestion(asked: str, known: Mapping[str, str]) -> str | None:
+    """The path of the corpus that was probably meant by ``asked``, which met nothing; ``known`` as ``by_folded`` has it."""
     wanted = folded(asked.replace("\\", "/").strip(" /"))
     if not wanted:
         return None
-    known = {folded(path): path for path in paths}
     if wanted in known:
         return known[wanted]
     elsewhere = sorted(path for path in known if path.endswith(f"/{wanted}"))

@@ -14,18 +14,21 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from rag_mcp.access.names import MAX_PATH_CHARS, name_problem, path_problem
 from rag_mcp.access.policy import Policy, denied, included
 from rag_mcp.errors import CorpusError
+from rag_mcp.ingest.gitignore import Pattern
 from rag_mcp.ingest.ignore import (
     Excludes,
+    IgnoreFile,
     IgnoreUnusable,
     PathFilters,
+    by_folded,
+    check_meaning,
     ignore_rules,
     obsidian_filters,
     resembles_ignore_file,
@@ -54,6 +57,7 @@ VAULT_FOLDER = ".obsidian"
 VAULT_SETTINGS = f"{VAULT_FOLDER}/app.json"
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_IGNORE_BYTES = 1024 * 1024
+MAX_NAMED_LINES = 5
 READ_ATTEMPTS = 3
 READ_PAUSE_S = 0.02
 
@@ -136,7 +140,8 @@ def walk_corpus(
 
     ``exclude`` holds paths from the root, compared by whole components, and gitignore patterns. ``store_path`` is left
     out wherever it lies. Raises CorpusError when the root or its own ignore file can't be used, InvalidArgument for a
-    bad ``exclude``. A folder below whose ignore file can't be used is not read.
+    bad ``exclude``. A folder below whose ignore file can't be used is not read, nor is one with a line that met nothing
+    and was certainly meant to say something else.
     """
     real_root = _real_root(root)
     store = None if store_path is None else os.path.realpath(store_path)
@@ -145,12 +150,13 @@ def walk_corpus(
     walk = _Walk(
         root=real_root,
         policy=policy,
-        excludes=Excludes.of(exclude, (os.path.abspath(root), real_root)),
+        excludes=Excludes.of(exclude, (roots := (os.path.abspath(root), real_root))),
         ignore_file=ignore_file,
         max_bytes=max_bytes,
         store=store,
     )
     walk.run()
+    walk.judge_ignore_files(roots)
     unmet = walk.excludes.unmet(walk.closed)
     return CorpusListing(
         files=tuple(sorted(walk.files, key=lambda file: file.path)),
@@ -164,16 +170,42 @@ def walk_corpus(
 
 
 def _unmet_notices(unmet: Sequence[tuple[str, str]], files: Sequence[CorpusFile]) -> Iterator[Notice]:
-    if not unmet:
-        return
-    known: dict[str, None] = {}
-    for file in files:
-        parts = file.path.split("/")
-        known.update(dict.fromkeys("/".join(parts[:length]) for length in range(1, len(parts) + 1)))
+    known = _known_paths(files) if unmet else {}
     for raw, plain in unmet:
         meant = suggestion(plain, known)
         hint = f"; did you mean {printable(meant)}?" if meant is not None and meant != plain else ""
         yield Notice(f"--exclude {printable(raw)}", f"met nothing, so it left nothing out{hint}")
+
+
+def _known_paths(files: Sequence[CorpusFile], folder: str = "") -> Mapping[str, str]:
+    """The files and folders below ``folder``, as paths from there."""
+    known: dict[str, None] = {}
+    for file in files:
+        if file.path.startswith(folder):
+            parts = file.path[len(folder) :].split("/")
+            known.update(dict.fromkeys("/".join(parts[:length]) for length in range(1, len(parts) + 1)))
+    return by_folded(known)
+
+
+def _unmet_lines(unmet: Sequence[Pattern], known: Mapping[str, str]) -> str:
+    shown = unmet[:MAX_NAMED_LINES]
+    lines = ", ".join(str(pattern.line) for pattern in shown)
+    more = f" and {len(unmet) - len(shown):,} more" if len(unmet) > len(shown) else ""
+    hints = "".join(
+        f"; in line {pattern.line}, did you mean {printable(meant)}?"
+        for pattern in shown
+        if pattern.literal is not None and (meant := suggestion(pattern.literal, known)) is not None
+    )
+    return f"line{'s' if len(unmet) > 1 else ''} {lines}{more} met nothing in the folders that were read{hints}"
+
+
+def _about_other_things(pattern: Pattern, policy: Policy) -> bool:
+    """Tell whether a pattern is about what is no document anyway, as most lines of common templates are."""
+    parts = pattern.text.strip("/").split("/")
+    if any(part.startswith(".") or part.lower() in NOISE_FOLDERS for part in parts):
+        return True
+    star, stop, ending = parts[-1].partition(".")
+    return star == "*" and ending.isalnum() and not included(policy, f"x{stop}{ending}")
 
 
 def read_file(root: Path, file: CorpusFile, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -203,16 +235,12 @@ def _read_beneath(root: Path, path: str, max_bytes: int) -> bytes:
 # --- the walk --------------------------------------------------------------------------------------------------------
 
 
-class _Verdicts(Protocol):
-    def verdict(self, path: str) -> bool | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Below:
     """Rules that hold below ``folder`` ("" for the root, else with a closing slash)."""
 
     folder: str
-    rules: _Verdicts
+    rules: PathFilters
 
     def verdict(self, path: str) -> bool | None:
         return self.rules.verdict(path[len(self.folder) :])
@@ -222,7 +250,7 @@ class _Below:
 class _Rules:
     """What holds in a folder: its ignore files, innermost first, and the filters of the vaults it lies in."""
 
-    ignores: tuple[_Below, ...] = ()
+    ignores: tuple[IgnoreFile, ...] = ()
     filters: tuple[_Below, ...] = ()
 
 
@@ -240,6 +268,7 @@ class _Walk:
     unreadable: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    ignores: list[IgnoreFile] = field(default_factory=list)
     excluded: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
@@ -278,19 +307,51 @@ class _Walk:
                 continue
             try:
                 if name is self.ignore_file:
-                    ignores = (_Below(folder, ignore_rules(self._read(folder + name))), *ignores)
+                    own = IgnoreFile(folder, ignore_rules(self._read(folder + name)))
+                    self.ignores.append(own)
+                    ignores = (own, *ignores)
                 elif (vault := self._vault(entry, folder + name)) is not None:
                     filters = (*filters, _Below(folder, vault))
             except IgnoreUnusable as error:
-                shown = printable(folder + name, max_chars=MAX_PATH_CHARS)
-                if not folder:
-                    raise CorpusError(
-                        f"{shown}: {error}. Nothing was read, and the store is as it was; put the file right and run again."
-                    ) from error
-                self.withheld.append(Skipped(shown, f"{error}; nothing of its folder is indexed"))
-                self.closed.append(folder.rstrip("/"))
+                self._withhold(folder, name, error)
                 return None
         return _Rules(ignores, filters)
+
+    def _withhold(self, folder: str, name: str, error: IgnoreUnusable) -> None:
+        shown = printable(folder + name, max_chars=MAX_PATH_CHARS)
+        if not folder:
+            raise CorpusError(
+                f"{shown}: {error}. Nothing was read, and the store is as it was; put the file right and run again."
+            ) from error
+        self.withheld.append(Skipped(shown, f"{error}; nothing of its folder is indexed"))
+        self.closed.append(folder.rstrip("/"))
+
+    def judge_ignore_files(self, roots: Sequence[str]) -> None:
+        """Look at the patterns that met nothing: take back a folder where one was meant otherwise, name the others.
+
+        Only now is it known that there is no entry of the very name. Raises CorpusError for the root.
+        """
+        closed = (*self.closed, *self.unreadable)
+        found = [(ignore, ignore.unmet(closed)) for ignore in self.ignores]
+        taken_back: set[str] = set()
+        for ignore, unmet in found:
+            if _is_within(ignore.folder, taken_back):
+                continue
+            try:
+                check_meaning(unmet, roots)
+            except IgnoreUnusable as error:
+                self._withhold(ignore.folder, self.ignore_file, error)
+                taken_back.add(ignore.folder)
+        if taken_back:
+            self.files = [file for file in self.files if not _is_within(file.path, taken_back)]
+            self.skipped = [each for each in self.skipped if not _is_within(each.source, taken_back)]
+            self.unreadable = [path for path in self.unreadable if not _is_within(path, taken_back)]
+            self.notices = [each for each in self.notices if not _is_within(each.source, taken_back)]
+        for ignore, unmet in found:
+            told = [each for each in unmet if each.exclude and not _about_other_things(each, self.policy)]
+            if told and not _is_within(ignore.folder, taken_back):
+                known = _known_paths(self.files, ignore.folder)
+                self._note(ignore.folder + self.ignore_file, _unmet_lines(told, known))
 
     def _read(self, path: str) -> bytes:
         """Raises IgnoreUnusable; an ignore file that can't be read hides what it would have hidden, and more."""
@@ -334,6 +395,9 @@ class _Walk:
     def _rule_against(self, entry: os.DirEntry[str], path: str, is_folder: bool, rules: _Rules) -> str | None:
         """Name the rule that keeps an entry out of the corpus, or None. Rules speak about names, so none needs a stat."""
         name = entry.name
+        whole = f"{path}/" if is_folder else path
+        # Asked about every entry, so that a pattern is not said to have met nothing where another rule was first.
+        ignored = bool(rules.ignores) and _ignored(whole, rules.ignores)
         if self.excludes.prefixes and self.excludes.cover(path, is_folder=is_folder):
             return "--exclude"
         if name.startswith("."):
@@ -347,13 +411,11 @@ class _Walk:
             return "temporary file"
         elif not included(self.policy, path) and not (entry.is_symlink() and _leads_to_folder(entry)):
             return "not markdown"
-        if is_folder:
-            path += "/"
-        if rules.ignores and _ignored(path, rules.ignores):
+        if ignored:
             return self.ignore_file.lstrip(".")
-        if rules.filters and any(vault.verdict(path) for vault in rules.filters):
+        if rules.filters and any(vault.verdict(whole) for vault in rules.filters):
             return "Obsidian's excluded files"
-        if denied(self.policy, path):
+        if denied(self.policy, whole):
             return "denied by policy"
         return None
 
@@ -397,12 +459,19 @@ def _real_root(root: Path) -> str:
     return real
 
 
-def _ignored(path: str, ignores: tuple[_Below, ...]) -> bool:
-    """Ask the innermost ignore file first, as git does; the first that says anything decides."""
-    for ignore in ignores:
-        verdict = ignore.verdict(path)
-        if verdict is not None:
-            return verdict
+def _ignored(path: str, ignores: tuple[IgnoreFile, ...]) -> bool:
+    """The innermost ignore file that says anything decides, as in git; all are asked, for what their patterns meet."""
+    verdicts = [ignore.verdict(path) for ignore in ignores]
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
+def _is_within(path: str, folders: Container[str]) -> bool:
+    """Tell whether a path is that of one of the ``folders`` (closing slash) or lies in one."""
+    end = path.find("/")
+    while end >= 0:
+        if path[: end + 1] in folders:
+            return True
+        end = path.find("/", end + 1)
     return False
 
 

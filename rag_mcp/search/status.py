@@ -86,8 +86,8 @@ def visible_report(
     """What the last run left out and said, as far as its place belongs to classes the profile may see; ``files`` are
     the indexed ones, whose class counts too.
 
-    A file that withholds itself is hidden from every profile, its existence too. What is said of an ``--exclude`` is for
-    whoever ran the ingest: it may name what has been meant.
+    A file that withholds itself is hidden from every profile, its existence too. What is said of an ``--exclude`` or of
+    an ignore file is for whoever ran the ingest: it may name what has been meant.
     """
     if last is None:
         return (), ()
@@ -103,5 +103,11 @@ def visible_report(
         )
 
     skipped = (item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))
-    notices = (item for item in last.notices if not item.source.startswith("--") and shown(item.source))
+    notices = (
+        item
+        for item in last.notices
+        if not item.source.startswith("--")
+        and not item.source.rpartition("/")[2].startswith(".")
+        and shown(item.source)
+    )
     return tuple(skipped), tuple(notices)

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["SPAN", "GlobSet", "composed", "folded", "glob_problem", "path_regex"]
+__all__ = ["SPAN", "GlobSet", "composed", "folded", "folded_glob", "glob_problem", "path_regex"]
 
 MAX_GLOB_CHARS = 500
 
@@ -26,6 +26,7 @@ _SHOWS_NOTHING = re.compile(
 # Their compatibility forms hold a slash, a star or a question mark, which would turn a name into a path or a pattern.
 _SIGNS = "\u2047\u2048\u2049\u2100\u2101\u2105\u2106\ufe16\ufe56\ufe61\uff0a\uff0f\uff1f"
 _SIGN = re.compile(f"([{_SIGNS}])")
+_EDGES = ("/ ", " /", "./")
 _ANYTHING_BELOW = "(?:[^/]+/)*?"
 
 
@@ -41,15 +42,15 @@ def folded(text: str) -> str:
     ignorable characters), characters that show nothing, blanks around a component and the stops at its end do not count.
     """
     same = _same_letters(text)
-    if same.isascii() and " " not in same and "./" not in same and not same.endswith("."):
+    if same.isascii() and not (same[:1] == " " or same[-1:] in (" ", ".") or any(edge in same for edge in _EDGES)):
         return same
     return "/".join(map(_without_edges, same.split("/")))
 
 
-def _folded_glob(glob: str) -> str:
+def folded_glob(glob: str) -> str:
     """The pattern for ``folded`` paths. What stands at the edge of a wildcard stays: ``*.`` must not become ``*``."""
     parts = _same_letters(glob).split("/")
-    return "/".join(part if "*" in part or "?" in part else _without_edges(part) for part in parts)
+    return "/".join(part if any(each in part for each in "*?[\\") else _without_edges(part) for part in parts)
 
 
 def _same_letters(text: str) -> str:
@@ -101,7 +102,7 @@ class GlobSet:
                 raise ValueError(f"{glob!r} {problem}")
         self._exact = _compile([composed(glob) for glob in globs], re.IGNORECASE if fold else re.NOFLAG)
         # Folding may lengthen a name (ß becomes ss), which a ? in the pattern would then miss: so both are asked.
-        self._folded = _compile([_folded_glob(glob) for glob in globs]) if fold else None
+        self._folded = _compile([folded_glob(glob) for glob in globs]) if fold else None
 
     def first(self, path: str) -> int | None:
         """Return the index of the first pattern that matches ``path``, or None.
