@@ -1,39 +1,72 @@
 """Environment and flags -> one frozen Config; the only reader of ``os.environ``.
 
-Precedence for every value: flag, then environment, then default.
+Precedence for every value: flag, then environment, then default. ``Config`` is the one table of settings: environment,
+command line, what a host passes on and the documents are derived from its fields.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import Enum, auto
 from pathlib import Path
+from typing import Any
 
 from rag_mcp.errors import ConfigError
 from rag_mcp.places import expanded
 
-__all__ = ["ENVIRONMENT", "Config", "environment"]
-
-ENVIRONMENT: dict[str, str] = {
-    "RAG_MCP_CORPUS_ROOT": "folder of documents; results are confined to it",
-    "RAG_MCP_DB_PATH": "folder of the store (default: the corpus root's name plus .rag_mcp.store, beside it)",
-    "RAG_MCP_COLLECTION": "name of the collection inside the store (default: corpus)",
-    "RAG_MCP_EMBEDDER": "minilm-int8 (default), minilm, bge, onnx, ollama or hash (tests only)",
-    "RAG_MCP_MODEL_DIR": "folder with model.onnx and tokenizer.json, for embedder onnx or bge",
-    "RAG_MCP_EMBED_WORKERS": "parallel embedding workers during ingest (default: processors, at most 4)",
-    "RAG_MCP_OLLAMA_URL": "loopback http or https address of Ollama (default: http://127.0.0.1:11434)",
-    "RAG_MCP_OLLAMA_MODEL": "Ollama embedding model (default: nomic-embed-text)",
-    "RAG_MCP_CLIENT_PROFILE": "access profile of this process (missing, empty or unknown: restricted)",
-    "RAG_MCP_POLICY": "policy file in YAML (default: built in)",
-    "RAG_MCP_SCRATCH_DIR": "folder for private copies when the store is read-only (default: the system's)",
-    "RAG_MCP_GAP_LOG": "file that collects questions without an answer (default: off)",
-    "RAG_MCP_LOG_LEVEL": "debug, info, warning or error (default: warning)",
-    "RAG_MCP_LOG_FORMAT": "text or json (default: text)",
-}
+__all__ = ["SETTINGS", "Config", "Kind", "Setting", "environment"]
 
 
-_PATHS = ("corpus_root", "db_path", "model_dir", "policy_path", "scratch_dir", "gap_log")
+class Kind(Enum):
+    """How the text of a variable is read."""
+
+    PATH = auto()
+    TEXT = auto()
+    VERBATIM = auto()
+    COUNT = auto()
+    CHOICE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting. ``help`` is what the command line says of ``option``, ``detail`` continues it in the documents;
+    ``unset`` says in words what holds without a value where ``default`` does not."""
+
+    field: str
+    variable: str
+    kind: Kind
+    default: Any
+    help: str
+    detail: str = ""
+    unset: str = ""
+    option: str = ""
+    choices: tuple[str, ...] = ()
+    for_server: bool = True
+
+    @property
+    def meaning(self) -> str:
+        return self.help + self.detail
+
+    @property
+    def without(self) -> str:
+        """What holds when it is not set; empty for nothing."""
+        return self.unset or self.default or ""
+
+    def read(self, values: Mapping[str, str]) -> object:
+        """The value ``values`` gives it, or its default. Raises ConfigError naming the variable."""
+        raw = values.get(self.variable, "")
+        if self.kind is Kind.VERBATIM:
+            return raw
+        raw = raw.strip()
+        if not raw:
+            return self.default
+        if self.kind is Kind.PATH:
+            return expanded(self.variable, raw, values)
+        if self.kind is Kind.COUNT:
+            return _count(self.variable, raw)
+        return raw.lower() if self.kind is Kind.CHOICE else raw
 
 
 def environment() -> Mapping[str, str]:
@@ -41,24 +74,68 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def _setting(kind: Kind, help: str, *, default: Any = None, **rest: Any) -> Any:
+    return field(default=default, metadata={"kind": kind, "help": help, **rest})
+
+
+def _choice(*choices: str, default: str) -> Any:
+    listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+    return _setting(Kind.CHOICE, listed, default=default, choices=choices)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything a process is told from outside, checked as far as no file has to be read."""
 
-    corpus_root: Path | None = None
-    db_path: Path | None = None
-    collection: str = "corpus"
-    embedder: str = "minilm-int8"
-    model_dir: Path | None = None
-    embed_workers: int | None = None
-    ollama_url: str = "http://127.0.0.1:11434"
-    ollama_model: str = "nomic-embed-text"
-    profile: str = ""
-    policy_path: Path | None = None
-    scratch_dir: Path | None = None
-    gap_log: Path | None = None
-    log_level: str = "warning"
-    log_format: str = "text"
+    corpus_root: Path | None = _setting(
+        Kind.PATH, "Folder of documents", detail="; results are confined to it", option="--corpus"
+    )
+    db_path: Path | None = _setting(
+        Kind.PATH,
+        "Folder of the store",
+        option="--db",
+        unset="the corpus root's name plus .rag_mcp.store, beside it",
+    )
+    collection: str = _setting(
+        Kind.TEXT, "Name of the collection", detail=" inside the store", default="corpus", option="--collection"
+    )
+    embedder: str = _setting(
+        Kind.TEXT,
+        "minilm-int8, minilm, bge, onnx, ollama or hash",
+        detail=" (tests only)",
+        default="minilm-int8",
+        option="--embedder",
+    )
+    model_dir: Path | None = _setting(Kind.PATH, "Folder with model.onnx and tokenizer.json, for embedder onnx or bge")
+    embed_workers: int | None = _setting(
+        Kind.COUNT, "Parallel embedding workers during ingest", unset="processors, at most 4", for_server=False
+    )
+    ollama_url: str = _setting(Kind.TEXT, "Loopback http or https address of Ollama", default="http://127.0.0.1:11434")
+    ollama_model: str = _setting(Kind.TEXT, "Ollama embedding model", default="nomic-embed-text")
+    # Taken as it stands: "auditor " is not "auditor", and an unknown name is restricted.
+    profile: str = _setting(
+        Kind.VERBATIM,
+        "Access profile",
+        detail=" of this process",
+        default="",
+        variable="RAG_MCP_CLIENT_PROFILE",
+        option="--profile",
+        unset="restricted, also when empty or unknown",
+    )
+    policy_path: Path | None = _setting(
+        Kind.PATH,
+        "Policy file",
+        detail=" in YAML",
+        variable="RAG_MCP_POLICY",
+        option="--policy",
+        unset="built in",
+    )
+    scratch_dir: Path | None = _setting(
+        Kind.PATH, "Folder for private copies when the store is read-only", unset="the system's"
+    )
+    gap_log: Path | None = _setting(Kind.PATH, "File that collects questions without an answer", unset="off")
+    log_level: str = _choice("debug", "info", "warning", "error", default="warning")
+    log_format: str = _choice("text", "json", default="text")
     as_given: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -68,59 +145,47 @@ class Config:
         Raises ConfigError naming the variable when a value can't be used.
         """
         values = environment() if env is None else env
-
-        def text(name: str, default: str) -> str:
-            return values.get(f"RAG_MCP_{name}", "").strip() or default
-
-        def path(name: str) -> Path | None:
-            raw = text(name, "")
-            return expanded(f"RAG_MCP_{name}", raw, values) if raw else None
-
-        settings: dict[str, object] = {
-            "corpus_root": path("CORPUS_ROOT"),
-            "db_path": path("DB_PATH"),
-            "collection": text("COLLECTION", "corpus"),
-            "embedder": text("EMBEDDER", "minilm-int8"),
-            "model_dir": path("MODEL_DIR"),
-            "embed_workers": _positive_int("RAG_MCP_EMBED_WORKERS", text("EMBED_WORKERS", "")),
-            "ollama_url": text("OLLAMA_URL", "http://127.0.0.1:11434"),
-            "ollama_model": text("OLLAMA_MODEL", "nomic-embed-text"),
-            # The profile is taken as it stands: "auditor " is not "auditor", and an unknown name is restricted.
-            "profile": values.get("RAG_MCP_CLIENT_PROFILE", ""),
-            "policy_path": path("POLICY"),
-            "scratch_dir": path("SCRATCH_DIR"),
-            "gap_log": path("GAP_LOG"),
-            "log_level": text("LOG_LEVEL", "warning").lower(),
-            "log_format": text("LOG_FORMAT", "text").lower(),
-        }
-        as_given = {"corpus_root": text("CORPUS_ROOT", ""), "db_path": text("DB_PATH", "")}
-        settings["as_given"] = {key: str(flags.get(key) or raw) for key, raw in as_given.items()}
-        given = {key: value for key, value in flags.items() if value is not None}
-        given.update({key: expanded(key, str(given[key]), values) for key in _PATHS if key in given})
-        settings.update(given)
-        config = cls(**settings)  # type: ignore[arg-type]  # keys are this class's own fields, checked by its tests
+        paths = [setting for setting in SETTINGS.values() if setting.kind is Kind.PATH]
+        given = {name: value for name, value in flags.items() if value is not None}
+        as_given = {path.field: str(flags.get(path.field) or values.get(path.variable, "").strip()) for path in paths}
+        given.update(
+            {path.field: expanded(path.field, str(given[path.field]), values) for path in paths if path.field in given}
+        )
+        read = {setting.field: setting.read(values) for setting in SETTINGS.values()}
+        config = cls(**{**read, "as_given": as_given, **given})  # type: ignore[arg-type]  # this class's own fields
         config._check()
         return config
 
     def given(self, name: str) -> str:
-        """``corpus_root`` or ``db_path`` in the operator's own words; empty when it is not set."""
+        """A path in the operator's own words; empty when it is not set."""
         path = getattr(self, name)
         return self.as_given.get(name) or ("" if path is None else str(path))
 
     def _check(self) -> None:
-        for name, value, allowed in (
-            ("RAG_MCP_LOG_LEVEL", self.log_level, ("debug", "info", "warning", "error")),
-            ("RAG_MCP_LOG_FORMAT", self.log_format, ("text", "json")),
-        ):
-            if value not in allowed:
-                raise ConfigError(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
+        for setting in SETTINGS.values():
+            value = getattr(self, setting.field)
+            if setting.choices and value not in setting.choices:
+                raise ConfigError(f"{setting.variable} is {value!r}; use one of {', '.join(setting.choices)}.")
         if not self.collection.replace("-", "").replace("_", "").isalnum() or len(self.collection) > 64:
             raise ConfigError(f"RAG_MCP_COLLECTION is {self.collection!r}; use up to 64 letters, digits, '-' and '_'.")
 
 
-def _positive_int(name: str, raw: str) -> int | None:
-    if not raw:
-        return None
+def _table() -> dict[str, Setting]:
+    rows = (
+        Setting(
+            **{"variable": f"RAG_MCP_{each.name.upper()}", **each.metadata, "field": each.name, "default": each.default}
+        )
+        for each in fields(Config)
+        if each.metadata
+    )
+    return {row.variable: row for row in rows}
+
+
+# Every setting by its variable, in the order they are documented.
+SETTINGS: Mapping[str, Setting] = _table()
+
+
+def _count(variable: str, raw: str) -> int:
     if not raw.isdecimal() or not 1 <= int(raw) <= 64:
-        raise ConfigError(f"{name} is {raw!r}; use a whole number from 1 to 64.")
+        raise ConfigError(f"{variable} is {raw!r}; use a whole number from 1 to 64.")
     return int(raw)

@@ -1,6 +1,7 @@
 """Writes the parts of the documents that the code already knows, so that they can't drift from it.
 
-    python3 scripts/generate_docs.py               write docs/CLI.md, docs/TOOLS.md, docs/schemas and the marked tables
+    python3 scripts/generate_docs.py               write docs/CLI.md, docs/TOOLS.md, docs/schemas, the settings of
+                                                   server.json and the marked tables
     python3 scripts/generate_docs.py --check       write nothing; exit 1 and name what is out of date
     python3 scripts/generate_docs.py --examples    ask every tool anew for docs/examples first, about ten seconds
 
@@ -24,13 +25,12 @@ if str(ROOT) not in sys.path:
 
 from rag_mcp import models  # noqa: E402 - after the path, so that a checkout works uninstalled
 from rag_mcp.access.policy import BUILT_IN_PROFILES  # noqa: E402
-from rag_mcp.config import ENVIRONMENT  # noqa: E402
+from rag_mcp.config import SETTINGS, Kind, Setting  # noqa: E402
 from rag_mcp.errors import RagMcpError  # noqa: E402
 from rag_mcp.server import tools as contract  # noqa: E402
 
 HELP_COLUMNS = 100
 NOTICE = "<!-- Written by scripts/generate_docs.py; change the code it describes and run that script. -->\n"
-DEFAULT = re.compile(r"^(?P<text>.*?)\s*\((?:default: )(?P<value>[^)]*)\)$")
 WITH_TABLES = ("README.md", "docs/configuration.md")
 NOTES_ASKED = ROOT / "tests" / "documents" / "notes"
 # In this order, so that the last one has calls to count.
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def outputs() -> dict[str, str]:
     """{path relative to the project: what the file should hold}."""
-    made = {"docs/CLI.md": command_line(), "docs/TOOLS.md": tools()}
+    made = {"docs/CLI.md": command_line(), "docs/TOOLS.md": tools(), "server.json": registry_entry()}
     for tool in contract.TOOLS:
         made[_schema(tool.name, "input")] = _indented(tool.input_schema)
         made[_schema(tool.name, "output")] = _indented(tool.output_schema)
@@ -331,30 +331,34 @@ NOTES = {
 
 def configuration_table() -> str:
     """Every environment variable, with its default and the option that stands over it."""
-    flags = _flags()
-    rows = []
-    for name, text in ENVIRONMENT.items():
-        found = DEFAULT.match(text)
-        meaning, default = (found["text"], found["value"]) if found else (text, "")
-        if " (default)" in meaning:
-            default = meaning.split(" (default)")[0].split()[-1]
-            meaning = meaning.replace(" (default)", "")
-        if " (missing, empty or unknown: " in meaning:
-            meaning, _, rest = meaning.partition(" (missing, empty or unknown: ")
-            default = f"{rest.rstrip(')')} (also when empty or unknown)"
-        rows.append((f"`{name}`", flags.get(name, ""), default, meaning))
+    rows = (
+        (f"`{name}`", f"`{each.option}`" if each.option else "", each.without, each.meaning)
+        for name, each in SETTINGS.items()
+    )
     return table(("variable", "option", "default", "meaning"), rows)
 
 
-def _flags() -> dict[str, str]:
-    found: dict[str, str] = {}
-    top = command()
-    for one in (top, *top.commands.values()):
-        for item in one.params:
-            named = re.search(r"\((RAG_MCP_\w+)\)", getattr(item, "help", "") or "")
-            if named and any(option.startswith("--") for option in item.opts):
-                found.setdefault(named[1], f"`{item.opts[0]}`")
-    return found
+def registry_entry() -> str:
+    """server.json with every environment variable as the settings have it."""
+    whole = json.loads(_read(ROOT / "server.json"))
+    for package in whole["packages"]:
+        package["environmentVariables"] = [_variable(name, setting) for name, setting in SETTINGS.items()]
+    return _indented(whole)
+
+
+def _variable(name: str, setting: Setting) -> dict[str, Any]:
+    default = f" (default: {setting.without})" if setting.without else ""
+    variable: dict[str, Any] = {"name": name, "description": setting.meaning + default}
+    if setting.field == "corpus_root":
+        variable["isRequired"] = True
+    if setting.kind in FORMATS:
+        variable["format"] = FORMATS[setting.kind]
+    if setting.choices:
+        variable |= {"choices": list(setting.choices), "default": setting.default}
+    return variable
+
+
+FORMATS = {Kind.PATH: "filepath", Kind.COUNT: "number"}
 
 
 def profiles_table() -> str:

@@ -25,7 +25,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from rag_mcp.config import ENVIRONMENT
+from rag_mcp.config import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 UID = 10001
@@ -69,7 +69,7 @@ def test_the_image_is_built_from_a_small_base_and_from_pinned_packages_only():
 def test_the_image_sets_only_settings_that_exist_and_paths_it_makes():
     setting = dict(pair.split("=", 1) for pair in shlex.split(final_stage()["ENV"]))
     ours = {name: value for name, value in setting.items() if name.startswith("RAG_MCP_")}
-    assert set(ours) <= set(ENVIRONMENT)
+    assert set(ours) <= set(SETTINGS)
     assert ours == {"RAG_MCP_CORPUS_ROOT": "/corpus", "RAG_MCP_DB_PATH": "/index"}
     assert f"mkdir /corpus /index && chown {UID}:{UID} /index" in final_stage()["RUN"]
 

@@ -26,7 +26,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
-from rag_mcp.config import ENVIRONMENT
+from rag_mcp.config import SETTINGS, Config
 from rag_mcp.ingest.options import Step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +62,7 @@ def test_generated_references_are_what_the_code_says(generator):
 def test_the_check_names_what_is_out_of_date_and_writes_nothing(generator, monkeypatch, tmp_path, capsys):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copy(ROOT / "server.json", tmp_path)
     (tmp_path / "docs" / "CLI.md").write_text("old", encoding="utf-8")
     monkeypatch.setattr(generator, "ROOT", tmp_path)
     assert generator.main(["--check"]) == 1
@@ -72,10 +73,14 @@ def test_the_check_names_what_is_out_of_date_and_writes_nothing(generator, monke
 
 def test_every_setting_stands_in_the_table_with_its_default(generator):
     rows = generator.configuration_table().splitlines()[2:]
-    assert [row.split("`")[1] for row in rows] == list(ENVIRONMENT)
+    assert [row.split("`")[1] for row in rows] == list(SETTINGS)
     with_default = [row for row in rows if row.split("|")[3].strip()]
-    said = [name for name, text in ENVIRONMENT.items() if "default" in text or "empty or unknown" in text]
-    assert [row.split("`")[1] for row in with_default] == said
+    config = Config()
+    values = {name: getattr(config, setting.field) for name, setting in SETTINGS.items()}
+    shown = {row.split("`")[1]: row.split("|")[3].strip() for row in with_default}
+    assert {name: shown[name] for name, value in values.items() if value} == {n: v for n, v in values.items() if v}
+    in_words = {name for name, setting in SETTINGS.items() if setting.unset}
+    assert set(shown) == in_words | {name for name, value in values.items() if value}
 
 
 def without_figures(value):
@@ -178,7 +183,7 @@ def test_every_option_and_setting_in_inline_code_is_one_of_ours_or_of_a_script(n
     for option in re.findall(r"`(--[a-z][\w-]*)", text_of(name)):
         assert option in ours or f'"{option}"' in scripts, f"{name}: {option}"
     settings = re.findall(r"RAG_MCP_[A-Z_]+[A-Z]", text_of(name))
-    assert set(settings) <= set(ENVIRONMENT)
+    assert set(settings) <= set(SETTINGS)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -20,7 +20,7 @@ import yaml
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from rag_mcp.config import ENVIRONMENT
+from rag_mcp.config import SETTINGS
 from rag_mcp.server.tools import INPUT_SCHEMAS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +46,7 @@ def test_the_manifest_lists_every_tool_with_every_argument_as_the_server_declare
 
 def test_the_manifest_starts_a_script_that_is_there_and_names_settings_that_exist():
     assert (ROOT / MANIFEST["runtime"]["script"]).is_file()
-    assert set(MANIFEST["env_required"]) <= set(ENVIRONMENT)
+    assert set(MANIFEST["env_required"]) <= set(SETTINGS)
     assert MANIFEST["env"] == {}
 
 

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import rag_mcp
-from rag_mcp.config import ENVIRONMENT
+from rag_mcp.config import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -113,12 +113,14 @@ def test_the_registry_entry_names_the_package_as_it_is_published():
 
 def test_the_registry_entry_lists_every_setting_there_is():
     variables = SERVER["packages"][0]["environmentVariables"]
-    assert [variable["name"] for variable in variables] == list(ENVIRONMENT)
+    assert [variable["name"] for variable in variables] == list(SETTINGS)
     allowed = {"name", "description", "isRequired", "format", "isSecret", "default", "choices", "placeholder"}
     for variable in variables:
         assert set(variable) <= allowed
         assert variable.get("format", "string") in {"string", "number", "boolean", "filepath"}
-        assert variable["description"].casefold() == ENVIRONMENT[variable["name"]].casefold()
+        setting = SETTINGS[variable["name"]]
+        default = f" (default: {setting.without})" if setting.without else ""
+        assert variable["description"] == setting.meaning + default
         assert variable.get("default") in {None, *variable.get("choices", ())}
 
 

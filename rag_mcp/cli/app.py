@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rag_mcp import __version__
+from rag_mcp.config import SETTINGS, Config, environment
 from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreLocked
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rag_mcp.config import Config
     from rag_mcp.evaluation import EvalReport
     from rag_mcp.ingest.options import IngestOptions
     from rag_mcp.knowledge import KnowledgeBase
@@ -56,7 +56,6 @@ _UsageError: Any = typer.BadParameter.__base__
 
 def _path(text: str | Path) -> Path:
     """What a path on the command line stands for; quotes and schedulers keep a shell from looking."""
-    from rag_mcp.config import environment
     from rag_mcp.errors import ConfigError
     from rag_mcp.places import expanded
 
@@ -67,14 +66,26 @@ def _path(text: str | Path) -> Path:
 
 
 _PATH: Any = {"parser": _path}
-_Corpus = Annotated[Path | None, typer.Option("--corpus", help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)]
-_Db = Annotated[Path | None, typer.Option("--db", help="Folder of the store (RAG_MCP_DB_PATH).", **_PATH)]
-_Embedder = Annotated[
-    str | None, typer.Option("--embedder", help="minilm-int8, minilm, bge, onnx, ollama or hash (RAG_MCP_EMBEDDER).")
+
+
+def _option(variable: str, **more: Any) -> Any:
+    setting = SETTINGS[variable]
+    return typer.Option(setting.option, help=f"{setting.help} ({variable}).", **more)
+
+
+_Folder = Annotated[
+    Path | None,
+    typer.Argument(help=f"{SETTINGS['RAG_MCP_CORPUS_ROOT'].help} (RAG_MCP_CORPUS_ROOT).", **_PATH),
 ]
-_Collection = Annotated[str | None, typer.Option("--collection", help="Name of the collection (RAG_MCP_COLLECTION).")]
-_Profile = Annotated[str | None, typer.Option("--profile", help="Access profile (RAG_MCP_CLIENT_PROFILE).")]
-_Policy = Annotated[Path | None, typer.Option("--policy", help="Policy file (RAG_MCP_POLICY).", **_PATH)]
+_Corpus = Annotated[Path | None, _option("RAG_MCP_CORPUS_ROOT", **_PATH)]
+_Db = Annotated[Path | None, _option("RAG_MCP_DB_PATH", **_PATH)]
+_Embedder = Annotated[str | None, _option("RAG_MCP_EMBEDDER")]
+_Collection = Annotated[str | None, _option("RAG_MCP_COLLECTION")]
+_Profile = Annotated[str | None, _option("RAG_MCP_CLIENT_PROFILE")]
+_Policy = Annotated[Path | None, _option("RAG_MCP_POLICY", **_PATH)]
+_Exclude = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -152,8 +163,6 @@ def _say_json(value: object) -> None:
 
 
 def _config(**flags: object) -> Config:
-    from rag_mcp.config import Config
-
     return Config.load(**flags)
 
 
@@ -168,14 +177,12 @@ def _console(*, err: bool = False) -> Console:
 
 @app.command()
 def ingest(
-    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)] = None,
+    corpus: _Folder = None,
     db: _Db = None,
     embedder: _Embedder = None,
     collection: _Collection = None,
     policy: _Policy = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
-    ] = None,
+    exclude: _Exclude = None,
     full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
     clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
     re_embed: Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")] = False,
@@ -610,14 +617,12 @@ def doctor(
 
 @app.command()
 def watch(
-    corpus: Annotated[Path | None, typer.Argument(help="Folder of documents (RAG_MCP_CORPUS_ROOT).", **_PATH)] = None,
+    corpus: _Folder = None,
     db: _Db = None,
     embedder: _Embedder = None,
     collection: _Collection = None,
     policy: _Policy = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
-    ] = None,
+    exclude: _Exclude = None,
     debounce: Annotated[float, typer.Option(help="Seconds of quiet before a run.")] = 2.0,
 ) -> None:
     """Ingest whenever the folder changes, until interrupted."""
@@ -840,7 +845,6 @@ def _say_if_absent(config: Config) -> None:
 
 def _host_file(host: Host) -> Path:
     """The file to write, and on stderr why it is this one where that is not certain."""
-    from rag_mcp.config import environment
     from rag_mcp.server.hosts import find_place
 
     place = find_place(host, platform=sys.platform, home=Path.home(), env=environment())

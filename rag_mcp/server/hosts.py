@@ -14,13 +14,13 @@ import stat
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from rag_mcp.config import Config
+from rag_mcp.config import SETTINGS, Config
 from rag_mcp.errors import ConfigError, InvalidArgument
 from rag_mcp.server.registration import Block, Registration, default_names, register
 from rag_mcp.stores.embedded.files import owners_only
@@ -89,26 +89,10 @@ def server_env(config: Config) -> dict[str, str]:
 
     Raises ConfigError when no store is known.
     """
-    default = Config()
-    paths = {
-        "RAG_MCP_CORPUS_ROOT": config.corpus_root,
-        "RAG_MCP_DB_PATH": store_folder(config),
-        "RAG_MCP_MODEL_DIR": config.model_dir,
-        "RAG_MCP_POLICY": config.policy_path,
-        "RAG_MCP_SCRATCH_DIR": config.scratch_dir,
-        "RAG_MCP_GAP_LOG": config.gap_log,
-    }
-    texts = {
-        "RAG_MCP_COLLECTION": (config.collection, default.collection),
-        "RAG_MCP_EMBEDDER": (config.embedder, default.embedder),
-        "RAG_MCP_OLLAMA_URL": (config.ollama_url, default.ollama_url),
-        "RAG_MCP_OLLAMA_MODEL": (config.ollama_model, default.ollama_model),
-        "RAG_MCP_CLIENT_PROFILE": (config.profile, default.profile),
-        "RAG_MCP_LOG_LEVEL": (config.log_level, default.log_level),
-        "RAG_MCP_LOG_FORMAT": (config.log_format, default.log_format),
-    }
-    chosen = {name: str(path.absolute()) for name, path in paths.items() if path is not None}
-    return chosen | {name: value for name, (value, usual) in texts.items() if value != usual}
+    served = replace(config, db_path=store_folder(config))
+    values = {name: getattr(served, each.field) for name, each in SETTINGS.items() if each.for_server}
+    chosen = {name: value for name, value in values.items() if value != SETTINGS[name].default}
+    return {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in chosen.items()}
 
 
 def client_block(
