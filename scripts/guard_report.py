@@ -28,7 +28,9 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from rag_mcp.text.decode import Undecodable, decode, shorten_data_uris  # noqa: E402
-from rag_mcp.text.secrets import Tier, find_secrets, mask, secret_kinds  # noqa: E402
+from rag_mcp.text.secret_keys import KEY_KINDS  # noqa: E402
+from rag_mcp.text.secret_tokens import TOKEN_KINDS  # noqa: E402
+from rag_mcp.text.secrets import Tier, find_secrets, mask  # noqa: E402
 
 DOCUMENTS = {".md", ".markdown", ".rst", ".txt"}
 ALNUM = string.ascii_letters + string.digits
@@ -267,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kinds", action="store_true", help="list every kind and leave")
     options = parser.parse_args(arguments)
     if options.kinds:
-        print("\n".join(secret_kinds()))
+        print("\n".join(sorted({*TOKEN_KINDS, *KEY_KINDS})))
         return 0
     if not options.folders:
         report_labelled(labelled(options.seed, options.variants))

@@ -32,7 +32,6 @@ _MOST_ANSWER_BYTES = 64 << 20
 # Longer passages dilute a vector; also what the other models here are given at most.
 _MOST_TOKENS = 512
 _LEAST_TOKENS = 64
-_SPECIAL_TOKENS = 2
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 # The server does not tell token counts beforehand; three bytes a token is on the safe side in measured vocabularies.
 _BYTES_A_TOKEN = 3

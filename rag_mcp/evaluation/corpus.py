@@ -66,11 +66,11 @@ class ResultSpans:
             ) from error
 
 
-def corpus_digest(root: Path, *, suffix: str = ".md") -> str:
+def corpus_digest(root: Path) -> str:
     """SHA-256 over relative path and content of every ``*.md`` file, in path order. Raises CorpusError if unreadable."""
     total = hashlib.sha256()
     try:
-        for path in sorted(root.rglob(f"*{suffix}")):
+        for path in sorted(root.rglob("*.md")):
             if path.is_file():
                 total.update(path.relative_to(root).as_posix().encode("utf-8", errors="surrogateescape"))
                 total.update(b"\0" + hashlib.sha256(path.read_bytes()).digest())

@@ -84,8 +84,8 @@ def hit(files: Sequence[str], relevant: Set[str], k: int) -> float:
     return float(any(file in relevant for file in files[:k]))
 
 
-def reciprocal_rank(files: Sequence[str], relevant: Set[str], k: int = 10) -> float:
-    return next((1.0 / rank for rank, file in enumerate(files[:k], start=1) if file in relevant), 0.0)
+def reciprocal_rank(files: Sequence[str], relevant: Set[str]) -> float:
+    return next((1.0 / rank for rank, file in enumerate(files[:10], start=1) if file in relevant), 0.0)
 
 
 def ndcg(files: Sequence[str], relevant: Set[str], k: int = 10) -> float:

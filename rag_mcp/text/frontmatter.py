@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -27,8 +26,6 @@ from rag_mcp.text.heads import (
 
 __all__ = ["FrontMatter", "parse_front_matter"]
 
-Json: TypeAlias = "str | int | float | bool | None | list[Json] | dict[str, Json]"
-
 _MAX_HEADS = 4
 _MAX_ENTRIES = 200
 _MAX_DEPTH = 50
@@ -42,7 +39,6 @@ _MAX_TITLE_CHARS = 500
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _DAY = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
-_COMPLEX_KEY = "?"
 _ACCESS = "access"
 _TAG = "tag:yaml.org,2002:"
 _DATE_KEYS = ("date", "updated", "last_updated", "lastmod", "modified", "created")
@@ -56,7 +52,7 @@ class FrontMatter:
     ``type`` is in lower case. Titles, aliases and tags are as written (``1.10`` stays ``1.10``). ``access`` is the word
     the head gives, in lower case; "" when the key is there in any spelling and its value is not one plain word; None when
     there is no such key. ``unread`` says why, and at which line, a head could not be read; its fields are then those of
-    the lines that can be. ``data`` is the whole mapping, fit for JSON; keys are strings.
+    the lines that can be.
     """
 
     body_start: int = 0
@@ -67,7 +63,6 @@ class FrontMatter:
     type: str | None = None
     access: str | None = None
     unread: str | None = None
-    data: Mapping[str, Json] = field(default_factory=dict)
 
 
 def parse_front_matter(text: str) -> FrontMatter:
@@ -104,7 +99,6 @@ def parse_front_matter(text: str) -> FrontMatter:
         type=_word(fields, "type"),
         access=access,
         unread=unread,
-        data=_Converter().mapping(root, 0),
     )
 
 
@@ -265,57 +259,6 @@ def _bounded(events: Iterator[yaml.Event]) -> bool:
         if depth > _MAX_DEPTH or seen > _MAX_EVENTS:
             return False
     return True
-
-
-class _Converter:
-    """Turns nodes into JSON values, at most ``_MAX_NODES`` of them: aliases of aliases multiply without end."""
-
-    def __init__(self) -> None:
-        self._left = _MAX_NODES
-
-    def value(self, node: yaml.Node, depth: int) -> Json:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
-            return None
-        if isinstance(node, yaml.ScalarNode):
-            return _scalar(node.tag, node.value)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, depth + 1) for item in node.value if self._left > 0]
-        return self.mapping(node, depth)
-
-    def mapping(self, node: yaml.Node, depth: int) -> dict[str, Json]:
-        return {
-            key.value if isinstance(key, yaml.ScalarNode) else _COMPLEX_KEY: self.value(value, depth + 1)
-            for key, value in node.value
-            if self._left > 0
-        }
-
-
-def _scalar(tag: str, raw: str) -> Json:
-    """Only plain decimal numbers become numbers: YAML 1.1 would read the time 12:30 as 750."""
-    kind = tag.removeprefix(_TAG)
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return raw.lower() in {"true", "yes", "on"}
-    if kind == "int" and re.fullmatch(r"[-+]?(?:0|[1-9]\d{0,17})", raw):
-        return int(raw)
-    if kind == "float" and re.fullmatch(r"[-+]?\d{0,40}\.?\d{0,40}(?:e[-+]?\d{1,3})?", raw, re.IGNORECASE):
-        try:
-            number = float(raw)
-        except ValueError:
-            return raw
-        return number if math.isfinite(number) else raw
-    if kind == "timestamp":
-        return _iso(raw)
-    return raw
-
-
-def _iso(raw: str) -> str:
-    try:
-        return datetime.fromisoformat(raw.strip()).isoformat() if len(raw.strip()) > 10 else _iso_day(raw) or raw
-    except ValueError:
-        return raw
 
 
 def _iso_day(raw: str) -> str | None:

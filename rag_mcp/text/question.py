@@ -29,7 +29,7 @@ from rag_mcp.text.terms import (
     stem_map,
 )
 
-__all__ = ["LEAD_BOOST", "PHRASE_WEIGHT", "Bonus", "Phrase", "Plan", "Planner", "Statistics", "Unit", "idf", "share"]
+__all__ = ["LEAD_BOOST", "PHRASE_WEIGHT", "Bonus", "Phrase", "Plan", "Planner", "Shares", "Statistics", "Unit", "idf"]
 
 LEAD_BOOST = 0.4
 """What a term in title, headings, aliases, tags or path adds to its score in the whole chunk."""
@@ -396,8 +396,3 @@ class Shares:
                 found = sum(idf for part, idf in parts if part in met)
                 got += _PARTS_CREDIT * weight * found / total if total else 0.0
         return min(1.0, got / self._asked) if self._asked else 0.0
-
-
-def share(units: Sequence[Unit], met: Collection[str]) -> float:
-    """``Shares(units).of(met)``, for a single chunk."""
-    return Shares(units).of(met)

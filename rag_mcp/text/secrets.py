@@ -8,16 +8,15 @@ masked and the rest of the file is indexed. Everything here is pure and linear i
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from rag_mcp.text.secret_keys import KEY_KINDS, find_keyed
-from rag_mcp.text.secret_tokens import TOKEN_KINDS, find_tokens
+from rag_mcp.text.secret_keys import find_keyed
+from rag_mcp.text.secret_tokens import find_tokens
 from rag_mcp.text.secret_values import is_whole_encoded_key
 
-__all__ = ["MASK", "AllowList", "Finding", "Tier", "find_secrets", "mask", "secret_kinds"]
+__all__ = ["MASK", "AllowList", "Finding", "Tier", "find_secrets", "mask"]
 
 MASK = "[secret masked]"
 
@@ -44,10 +43,9 @@ def _nothing(_path: str, _kind: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """What is known to be harmless: ``accepts(path, kind)``, or the SHA-256 (hex, of UTF-8) of a value in ``values``."""
+    """What is known to be harmless: ``accepts(path, kind)``."""
 
     accepts: Callable[[str, str], bool] = _nothing
-    values: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def find_secrets(text: str, *, path: str = "", allow: AllowList | None = None) -> list[Finding]:
@@ -65,7 +63,7 @@ def find_secrets(text: str, *, path: str = "", allow: AllowList | None = None) -
     for start, end, kind, tier in places:
         if start < last_end.get(tier, 0) and end <= last_end[tier]:
             continue
-        if allow.accepts(path, kind) or (allow.values and _digest(text[start:end]) in allow.values):
+        if allow.accepts(path, kind):
             continue
         line, counted = line + text.count("\n", counted, start), start
         findings.append(Finding(start, end, line, kind, tier))
@@ -93,12 +91,3 @@ def mask(text: str, findings: Iterable[Finding]) -> str:
         ]
         behind = finding.end
     return "".join([*parts, text[behind:]])
-
-
-def secret_kinds() -> tuple[str, ...]:
-    """Return every kind that can be reported, sorted; the names an allow list uses."""
-    return tuple(sorted({*TOKEN_KINDS, *KEY_KINDS}))
-
-
-def _digest(value: str) -> str:
-    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

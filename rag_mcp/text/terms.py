@@ -25,7 +25,6 @@ __all__ = [
     "Piece",
     "QueryText",
     "Stem",
-    "analyse_terms",
     "detect_language",
     "fold",
     "index_terms",
@@ -488,11 +487,6 @@ def stem_map(words: Iterable[str], language: str, stem: Stem) -> dict[str, str]:
         plain = [word for word in distinct if len(word) > 2 and word.isalpha()]
         stems.update(zip(plain, stem(language, plain), strict=True))
     return stems
-
-
-def analyse_terms(text: str) -> list[str]:
-    """Return the folded, unstemmed words of a text in order, for comparing texts with each other."""
-    return [part for piece in segment(text) for part in piece.parts]
 
 
 # --- question side ---------------------------------------------------------------------------------------------------

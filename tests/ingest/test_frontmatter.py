@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -21,14 +20,13 @@ def test_known_fields_and_the_start_of_the_body_are_read() -> None:
     assert text[found.body_start :] == "\n# Kiln\n"
     assert (found.title, found.aliases, found.tags) == ("Kiln schedule", ("Oven plan", "1.10"), ("kiln", "zephyr-tag"))
     assert (found.date, found.type, found.access) == ("2031-04-02", "handoff", "internal")
-    assert found.data["status"] == "reviewed"
 
 
 def test_fences_and_rules_inside_a_block_value_do_not_end_it() -> None:
-    text = "---\ntitle: Card\nsample: |\n  ```sh\n  ---\n  ```\n---\nFM-CARD"
+    text = "---\ntitle: |\n  ```sh\n  ---\n  ```\n---\nFM-CARD"
     found = parse_front_matter(text)
     assert text[found.body_start :] == "FM-CARD"
-    assert found.data["sample"] == "```sh\n---\n```\n"
+    assert found.title == "```sh --- ```"
 
 
 def test_three_dots_close_too_and_the_file_may_end_there() -> None:
@@ -267,20 +265,9 @@ def test_titles_are_as_written_and_odd_ones_are_none() -> None:
     assert {raw: parse_front_matter(f"---\ntitle: {raw}\n---\n").title for raw in titles} == titles
 
 
-def test_data_is_fit_for_json_whatever_the_types() -> None:
-    text = (
-        "---\nn: .nan\nbig: 99999999999999999999999\ntime: 12:30\nf: 1.5\nb: on\nwhen: 2031-04-02 10:00:00\n"
-        "? [a]\n: key\n1: number\nraw: !!binary aGk=\nset: !!set {a, b}\n---\n"
-    )
-    data = parse_front_matter(text).data
-    assert json.loads(json.dumps(data, allow_nan=False)) == data
-    assert (data["time"], data["f"], data["b"], data["1"]) == ("12:30", 1.5, True, "number")
-    assert data["when"] == "2031-04-02T10:00:00"
-
-
 def test_language_tags_build_no_objects() -> None:
-    found = parse_front_matter("---\ntitle: ok\nrun: !!python/object/apply:os.getcwd []\n---\n")
-    assert (found.title, found.data["run"]) == ("ok", [])
+    found = parse_front_matter("---\ntitle: ok\ntype: !!python/object/apply:os.getcwd []\n---\n")
+    assert (found.title, found.type) == ("ok", None)
 
 
 @pytest.mark.parametrize("merge", [False, True], ids=["list", "merge key"])
@@ -295,12 +282,11 @@ def test_aliases_of_aliases_stay_small(merge: bool) -> None:
     found = parse_front_matter(text)
     assert time.perf_counter() - started < 2.0
     assert found.body_start == len(text)
-    assert len(json.dumps(found.data)) < 500_000
+    assert found.tags == ()
 
 
 def test_a_value_that_holds_itself_ends() -> None:
     found = parse_front_matter("---\na: &a [*a]\ntags: *a\n---\n")
-    json.dumps(found.data)
     assert found.tags == ()
 
 
@@ -309,7 +295,6 @@ def test_no_text_raises_and_the_body_starts_at_a_line(yaml: str) -> None:
     text = f"---\n{yaml}\n---\nbody"
     found = parse_front_matter(text)
     assert found.body_start == 0 or text[found.body_start - 1] == "\n"
-    json.dumps(found.data, allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_mcp.text.question import LEAD_BOOST, Planner, Unit, idf, share
+from rag_mcp.text.question import LEAD_BOOST, Planner, Shares, Unit, idf
 
 
 class Counted:
@@ -86,7 +86,7 @@ def test_a_code_is_met_whole_and_its_parts_only_help_the_order():
     found = plan("part ZX-4482", Counted(10, {"zx": 3, "4482": 1, "part": 2}))
     (code,) = (unit for unit in found.units if unit.exact)
     assert (code.label, code.parts, code.variants) == ("zx4482", (), ())
-    assert share(found.units, {"zx", "4482"}) == 0.0
+    assert Shares(found.units).of({"zx", "4482"}) == 0.0
     assert not any(unit.parts or unit.phrases for unit in plan("3.4.1", Counted(10, {"3": 4, "4": 1, "1": 5})).units)
 
 
@@ -218,8 +218,8 @@ def test_share_weighs_by_idf_and_gives_parts_half_of_an_identifier():
     rare, common = Unit("rare", ("rare",), 3.0), Unit("common", ("common",), 1.0)
     name = Unit("xy", ("xy",), 4.0, exact=True, parts=("x", "y"))
     x, y = (Unit(part, (part,), 2.0, asked=False) for part in "xy")
-    assert share([rare, common], {"rare"}) == 0.75
-    assert share([name, x, y], {"x"}) == 0.25
-    assert share([name, x, y], {"x", "y"}) == 0.5
-    assert share([name, x, y], {"xy"}) == 1.0
-    assert share([], {"rare"}) == 0.0
+    assert Shares([rare, common]).of({"rare"}) == 0.75
+    assert Shares([name, x, y]).of({"x"}) == 0.25
+    assert Shares([name, x, y]).of({"x", "y"}) == 0.5
+    assert Shares([name, x, y]).of({"xy"}) == 1.0
+    assert Shares([]).of({"rare"}) == 0.0

@@ -62,21 +62,15 @@ class _Damaged(Exception):
 class EmbeddingCache:
     """Vectors of one embedder. Calls are safe from several threads; the file has one writing process at a time.
 
-    ``moved_aside`` lists damaged or foreign files this object moved out of the way. Opening and every call raise
-    StoreLocked, StoreReadOnly or StoreError for what is not damage.
+    Opening and every call raise StoreLocked, StoreReadOnly or StoreError for what is not damage.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._path = path
         self._fingerprint = fingerprint
         self._lock = threading.Lock()
-        self._moved_aside: list[Path] = []
         self._database: sqlite3.Connection | None = None
         self._guarded(lambda database: None)
-
-    @property
-    def moved_aside(self) -> tuple[Path, ...]:
-        return tuple(self._moved_aside)
 
     def get(self, keys: Iterable[str]) -> dict[str, Vectors]:
         """Return the vectors that are known; a row that fails its checksum counts as not known."""
@@ -153,7 +147,6 @@ class EmbeddingCache:
             raise StoreError(
                 f"The embedding cache {self._path} is damaged and can't be moved: {error.strerror}."
             ) from error
-        self._moved_aside.append(target)
 
     def _translated(self, error: Exception) -> StoreError:
         code = _primary_code(error)

@@ -41,10 +41,6 @@ class ChunkRef(NamedTuple):
     line_end: int
     digest: str
 
-    @property
-    def owned(self) -> bool:
-        return bool(self.digest)
-
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
