@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """The command line where there is one; a server does not load it."""
     if len(sys.argv) > 1:
-        from rag_mcp.cli.app import main as command
+        from rag_mcp.cli import main as command
 
         command()
     return run()

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-CLI = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()"]
+CLI = [sys.executable, "-c", "from rag_mcp.cli import main; main()"]
 BARE_SERVER = """
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("bare")
@@ -185,7 +185,7 @@ def generated(count: int, runs: int) -> None:
 def peak_mb(corpus: Path, db: Path) -> int:
     code = (
         "import resource, sys; sys.argv = ['rag-mcp', 'ingest', *sys.argv[1:], '-q']\n"
-        "from rag_mcp.cli.app import main\n"
+        "from rag_mcp.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
     )

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NOTES = ROOT / "tests" / "documents" / "notes"
 INSPECTOR = "npx -y @modelcontextprotocol/inspector@2.12.0"
-COMMAND_LINE = "from rag_mcp.cli.app import main; main()"
+COMMAND_LINE = "from rag_mcp.cli import main; main()"
 SHOWN = "npx -y @modelcontextprotocol/inspector@{version} --cli -e RAG_MCP_DB_PATH=notes.store"
 TIMEOUT_S = 120
 

@@ -24,7 +24,7 @@ STORES = ROOT / ".rag_mcp-quickstart"
 OWN_DOCUMENTS = ROOT / "docs"
 OWN_QUESTION = "How do I run the ingest on a schedule?"
 INSIDE = "--inside-environment"
-COMMAND_LINE = "from rag_mcp.cli.app import main; main()"
+COMMAND_LINE = "from rag_mcp.cli import main; main()"
 ANSWER_WITHIN_S = 120
 
 

@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-COMMAND_LINE = "from rag_mcp.cli.app import main; main()"
+COMMAND_LINE = "from rag_mcp.cli import main; main()"
 LOCKED = 3
 FAILED = 1
 COUNTS = (

@@ -234,7 +234,7 @@ class Stress:
 
     def _settle(self) -> None:
         """With all readers gone, one run that finds nothing to do collects what they held."""
-        command = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()"]
+        command = [sys.executable, "-c", "from rag_mcp.cli import main; main()"]
         run = subprocess.run([*command, "ingest", "--quiet"], env=self.env, capture_output=True, text=True, timeout=120)
         if run.returncode:
             self.tally.writer_errors.append(run.stderr.strip())

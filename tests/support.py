@@ -128,7 +128,7 @@ def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: floa
     """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
     return subprocess.run(
-        [sys.executable, "-c", "from rag_mcp.cli.app import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", "from rag_mcp.cli import main; main()", *map(str, arguments)],
         env={**clean, "RAG_MCP_EMBEDDER": "hash", **(env or {})},
         capture_output=True,
         encoding="utf-8",

@@ -117,6 +117,7 @@ def test_each_command_tells_it_too_with_the_path_it_looked_at(tmp_path, place):
     place(tmp_path / "honey.store")
     before = tree(tmp_path)
     status = run_cli("status", "--db", tmp_path / "honey.store")
+    assert status.returncode == 1
     assert PLACES[place] in status.stdout and f"Looked at {tmp_path / 'honey.store'}" in status.stderr
     for command in (["query", "winter honey"], ["verify"], ["rollback"]):
         if place in (torn_generations, endless_link) and command != ["query", "winter honey"]:
@@ -194,7 +195,7 @@ def test_a_running_server_creates_nothing_and_answers_once_something_is_ingested
             assert f"indexed at {store}: " in message  # the setting itself, though it is an absolute path
             assert PLACES[place] in message
         assert tree(tmp_path) == before
-        ingest = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()", "ingest", str(hives), "--quiet"]
+        ingest = [sys.executable, "-c", "from rag_mcp.cli import main; main()", "ingest", str(hives), "--quiet"]
         subprocess.run(ingest, check=True, env=server_env(env), cwd=ROOT, timeout=60, stdout=subprocess.DEVNULL)
         asked = {"query": "winter honey", "confidence": "normal"}
         assert server.call("search_knowledge", asked, id=20)["results"][0]["citation"]["source"] == "hive.md"

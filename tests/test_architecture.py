@@ -182,8 +182,8 @@ def test_a_module_says_what_it_is_for_and_its_functions_stay_short(path):
     [
         ["-c", "import rag_mcp.cli.app"],
         ["-c", "import rag_mcp, rag_mcp.config, rag_mcp.models, rag_mcp.errors, rag_mcp.server.hosts"],
-        ["-c", "import sys; sys.argv = ['rag-mcp', '--help']; from rag_mcp.cli.app import main; main()"],
-        ["-c", "import sys; sys.argv = ['rag-mcp', 'ingest', '--help']; from rag_mcp.cli.app import main; main()"],
+        ["-c", "import sys; sys.argv = ['rag-mcp', '--help']; from rag_mcp.cli import main; main()"],
+        ["-c", "import sys; sys.argv = ['rag-mcp', 'ingest', '--help']; from rag_mcp.cli import main; main()"],
     ],
     ids=["cli", "values", "help", "help-of-ingest"],
 )

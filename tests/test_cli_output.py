@@ -13,7 +13,7 @@ from governed import CLASSES, PLACES, PROFILES, governed, visible
 from raw_server import ROOT
 from support import Library, run_cli
 
-from rag_mcp.cli.app import main
+from rag_mcp.cli import main
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m"
 BIDI = "\u202egnp.exe\u2066"
@@ -90,7 +90,8 @@ def test_query_for_one_class_prints_that_class_or_the_refusal(query):
 
 def test_status_prints_the_counts_of_the_profile_and_no_hidden_class(command, table):
     done = command("status", "--db", table.store_path, "--policy", table.config().policy_path)
-    assert "profile: restricted" in done.stdout
+    assert done.returncode == 0 and done.stdout.startswith("healthy\nprofile: restricted\ngeneration: ")
+    assert "{" not in done.stdout and "docs: " in done.stdout
     assert "memory" not in done.stdout and "config" not in done.stdout
     assert not [place.path for place in PLACES if place.path in done.stdout]
 
@@ -238,7 +239,7 @@ def test_bars_are_drawn_on_a_terminal_unless_the_run_is_to_be_quiet(tmp_path, op
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.md").write_text("# A\n\nA lantern.\n", encoding="utf-8")
     ours, theirs = os.openpty()
-    code = "from rag_mcp.cli.app import main; main()"
+    code = "from rag_mcp.cli import main; main()"
     arguments = ["ingest", str(tmp_path / "corpus"), "--db", str(tmp_path / "store"), "--embedder", "hash", *options]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True
@@ -264,7 +265,7 @@ def test_the_module_is_the_command_and_the_script_is_the_server_and_says_so(tmp_
         )  # fmt: skip
 
     module, script = ran("-m", "rag_mcp", word), ran(str(ROOT / "run_server.py"), word)
-    cli = ran("-c", "from rag_mcp.cli.app import main; main()", word)
+    cli = ran("-c", "from rag_mcp.cli import main; main()", word)
     assert (module.returncode, module.stdout) == (cli.returncode, cli.stdout)
     assert module.stdout.startswith("rag-mcp ") or "RAG_MCP_CORPUS_ROOT" in module.stderr
     assert script.returncode == 1 and "takes no arguments" in script.stderr

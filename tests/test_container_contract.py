@@ -130,7 +130,7 @@ def furnished(folder: Path) -> dict[str, Path]:
     text = "# Kiln schedule\n\nThe glaze firing starts at six in the morning and holds 1240 degrees for an hour.\n"
     (places["corpus"] / "kiln.md").write_text(text, encoding="utf-8")
     (places["site"] / "sitecustomize.py").write_text(textwrap.dedent(NO_SOCKETS), encoding="utf-8")
-    command = [sys.executable, "-c", "from rag_mcp.cli.app import main; main()", "ingest", str(places["corpus"])]
+    command = [sys.executable, "-c", "from rag_mcp.cli import main; main()", "ingest", str(places["corpus"])]
     subprocess.run(
         [*command, "--db", str(places["index"]), "--quiet"], env=environment(places), check=True, timeout=120, cwd=ROOT
     )
@@ -213,7 +213,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_a_question_is_answered_from_a_read_only_index_without_a_network(world, confine):
     before = contents(world["index"])
-    code = "import sys; sys.argv = ['rag-mcp', 'query', 'glaze firing', '--json']; from rag_mcp.cli.app import main; main()"
+    code = "import sys; sys.argv = ['rag-mcp', 'query', 'glaze firing', '--json']; from rag_mcp.cli import main; main()"
     done = probe(world, confine, code)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -246,7 +246,7 @@ def test_an_ingest_into_a_read_only_index_fails_with_a_message_and_changes_nothi
     before = contents(world["index"])
     code = (
         f"import sys; sys.argv = ['rag-mcp', 'ingest', {str(world['corpus'])!r}, '--full']; "
-        "from rag_mcp.cli.app import main; main()"
+        "from rag_mcp.cli import main; main()"
     )
     done = probe(world, confine, code)
     assert done.returncode == 1, done.stderr

@@ -257,7 +257,7 @@ def shell(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
     python = shlex.quote(sys.executable)
-    for name, arguments in (("rag-mcp", "-c 'from rag_mcp.cli.app import main; main()'"), ("python3", "")):
+    for name, arguments in (("rag-mcp", "-c 'from rag_mcp.cli import main; main()'"), ("python3", "")):
         (programs / name).write_text(f'#!/bin/sh\nexec {python} {arguments} "$@"\n', encoding="utf-8")
         (programs / name).chmod(0o755)
     (tmp_path / "home").mkdir()

@@ -137,7 +137,7 @@ def hub(factory, tmp_path) -> StdioServerParameters:
         shutil.copy(ROOT / name, clone / name)
     text = "# Kiln schedule\n\nThe glaze firing starts at six in the morning and holds 1240 degrees for an hour.\n"
     (notes / "kiln.md").write_text(text, encoding="utf-8")
-    ingest = "from rag_mcp.cli.app import main; main()"
+    ingest = "from rag_mcp.cli import main; main()"
     command = [sys.executable, "-c", ingest, "ingest", str(notes), "--db", str(store), "--quiet"]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT, timeout=120)
     return StdioServerParameters(

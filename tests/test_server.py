@@ -766,7 +766,7 @@ def store(tmp_path_factory):
     command = [
         sys.executable,
         "-c",
-        "from rag_mcp.cli.app import main; main()",
+        "from rag_mcp.cli import main; main()",
         "ingest",
         str(folder / "corpus"),
         "--quiet",

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -504,7 +504,7 @@ def status(
     collection: _Collection = None,
     as_json: _Json = False,
 ) -> None:
-    """Say what the store holds and how it is."""
+    """Say what the store holds and how it is. Exits with 1 when there is none."""
     from rag_mcp.server.tools import status_payload
 
     with _knowledge(db, corpus, profile, policy, None, collection) as base:
@@ -514,12 +514,33 @@ def status(
             _say(f"Looked at {base.store_root.absolute()}.", err=True)
     if as_json:
         _say_json(payload)
-        return
+    else:
+        _print_status(payload)
+    if payload["generation"] is None:
+        raise typer.Exit(1)
+
+
+def _print_status(payload: Mapping[str, Any]) -> None:
+    """The payload of rag_status in words: a line each, and nothing that is empty."""
     from rag_mcp.text.sanitize import one_line
 
-    for key, value in payload.items():
-        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-        typer.echo(f"{key}: {one_line(str(shown))}")
+    state = "healthy" if payload["healthy"] else f"not healthy: {payload['degraded_reason'] or 'see the notes'}"
+    lines = [state, f"profile: {payload['profile']}"]
+    if payload["generation"] is not None:
+        lines.append(f"generation: {payload['generation']}, indexed at {payload['indexed_at']}")
+        lines.append(f"last looked at: {payload['integrity'].get('last_checked_at') or 'not known'}")
+        lines.append(f"embedder: {payload['embedder']}")
+    # What a series repeats is stored once and counts in each of its files.
+    lines += [f"{name}: {each['files']} files, {each['chunks']} chunks" for name, each in payload["inventory"].items()]
+    for told, by, what in (("skipped", "reason", "left out"), ("notices", "text", "notes on files")):
+        total = payload[f"{told}_total"]
+        lines += [f"{what}: {total}"] if total else []
+        lines += [f"  {count} x {kind}" for kind, count in payload[f"{told}_by_{by}"].items() if count > 1]
+        lines += [f"  {each['source']}: {each[by]}" for each in payload[told]]
+        lines += [f"  and {total - len(payload[told])} more"] if total > len(payload[told]) else []
+    lines += [f"Note: {note}" for note in payload["notes"]]
+    for line in lines:
+        typer.echo(one_line(line))
 
 
 @app.command()
@@ -865,7 +886,8 @@ def _access_in_words(config: Config) -> str:
 
 def _print_written(result: WriteResult) -> None:
     made = result.registration
-    _say(f"{result.path}: {made.name}: {'changed' if result.changed else 'already so'}")
+    done = ("added" if made.new else "changed") if result.changed else "already so"
+    _say(f"{result.path}: {made.name}: {done}")
     if result.backup is not None:
         _say(f"backup: {result.backup}")
     for change in made.changed:

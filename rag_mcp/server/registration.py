@@ -34,13 +34,14 @@ _LONGEST = 36  # some hosts take 60 characters for the server's and the tool's n
 @dataclass(frozen=True, slots=True)
 class Registration:
     """One entry as it is to be. ``changed`` are our settings that had another value, in words; ``kept`` names the
-    user's own; ``others`` are this program's entries for other stores, which stay as they are."""
+    user's own; ``others`` are this program's entries for other stores, which stay as they are. ``new``: there was none."""
 
     name: str
     entry: Block
     changed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    new: bool = False
 
 
 def register(
@@ -54,7 +55,8 @@ def register(
     known = _table(servers.get(chosen, {}), chosen)
     merged = _merged(known, entry)
     others = (f"{other}: {_summary(found)}" for other, found in servers.items() if other != chosen and _is_ours(found))
-    return Registration(chosen, merged, tuple(_changes(known, merged)), tuple(_kept(merged, entry)), tuple(others))
+    changes, kept = tuple(_changes(known, merged)), tuple(_kept(merged, entry))
+    return Registration(chosen, merged, changes, kept, tuple(others), new=chosen not in servers)
 
 
 def default_names(env: Mapping[str, str]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def test_a_run_with_nothing_to_do_loads_no_index_and_no_model(library):
         code = f"""
             import sys
             sys.argv = ["rag-mcp", "ingest", {str(library.corpus)!r}, "--db", {str(db)!r}, "--embedder", {embedder!r}, "-q"]
-            from rag_mcp.cli.app import main
+            from rag_mcp.cli import main
             try:
                 main()
             except SystemExit as end:

@@ -213,7 +213,7 @@ def test_a_run_waits_for_quiet_but_not_for_ever():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends the signal of Ctrl-C")
 def test_the_command_says_what_it_does_and_on_ctrl_c_what_was_kept(library):
-    command = "from rag_mcp.cli.app import main; main()"
+    command = "from rag_mcp.cli import main; main()"
     arguments = ["watch", library.corpus, "--db", library.store_path, "--embedder", "hash", "--debounce", "0.1"]
     process = subprocess.Popen(
         [sys.executable, "-c", command, *map(str, arguments)],

@@ -272,7 +272,7 @@ def test_the_same_question_gets_the_same_answer_in_every_process(tmp_path):
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         library.write({f"n{n}.md": "# Siren\n\nThe siren test is on Monday.\n" for n in range(9)})
         library.ingest()
-        code = "from rag_mcp.cli.app import main; main()"
+        code = "from rag_mcp.cli import main; main()"
         shown = set()
         for seed in ("0", "1", "7"):
             command = [sys.executable, "-c", code, "query", "siren test", "--db", str(library.store_path), "--json"]
