@@ -22,7 +22,9 @@ def stages(arguments):
     listed = [("format", ["ruff", "format", "--check", "."]), ("lint", ["ruff", "check", "."])]
     if not fast:
         listed.append(("types", ["mypy"]))
-    return [*listed, ("tests", ["pytest", *(["-m", "not slow"] if fast else []), *chosen])]
+    # One process a processor, each file's tests in one of them; a few chosen tests are sooner done without.
+    spread = [] if chosen else ["-n", "auto", "--dist", "loadfile"]
+    return [*listed, ("tests", ["pytest", *spread, *(["-m", "not slow"] if fast else []), *chosen])]
 
 
 def run(python, listed, call=subprocess.call) -> int:

@@ -1,8 +1,10 @@
 import errno
+import itertools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import unicodedata
@@ -732,7 +734,7 @@ def open_tmp(tmp_path):
     """A temporary folder that any user can reach; permissions are given back so that it can be removed."""
     parents = [tmp_path, *tmp_path.parents]
     if os.name != "nt" and os.geteuid() == 0:
-        for folder in parents[:3]:
+        for folder in itertools.takewhile(lambda folder: folder != Path(tempfile.gettempdir()), parents):
             folder.chmod(0o755)
     yield tmp_path
     for folder, names, files in os.walk(tmp_path):
