@@ -52,8 +52,10 @@ OWNERS = {
     "tokenizers": ("embedders/onnx.py",),
     "markdown_it": ("text/blocks.py",),
     "watchfiles": ("ingest/watch.py",),
-    "rich": ("cli/app.py",),
-    "typer": ("cli/app.py",),
+    "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
+    "typer": tuple(
+        f"cli/{name}.py" for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "store")
+    ),
     "pydantic_core": ("ingest/ignore.py",),
 }
 HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy")

@@ -220,7 +220,7 @@ def test_a_held_lock_and_a_fault_of_our_own_are_json_too(command, tmp_path, monk
 
         monkeypatch.setattr("rag_mcp.ingest.run.run_ingest", fail)
         printed: list[dict[str, object]] = []
-        monkeypatch.setattr("rag_mcp.cli.app._say_json", printed.append)
+        monkeypatch.setattr("rag_mcp.cli.app.say_json", printed.append)
         with pytest.raises(ZeroDivisionError):
             command("ingest", library.corpus, "--db", library.store_path, "--json")
         assert printed == [

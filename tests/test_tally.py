@@ -107,7 +107,7 @@ def test_reports_for_people_and_as_json_are_bounded_with_right_totals(crowded):
 
 
 def test_json_of_a_run_names_a_thousand_files_and_counts_all(crowded, monkeypatch):
-    from rag_mcp.cli.app import summary_payload
+    from rag_mcp.cli.ingest import summary_payload
 
     summary = crowded.ingest()
     many = tuple(Skipped(f"{n}.md", "symlink") for n in range(5_000))

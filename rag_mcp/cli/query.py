@@ -1,0 +1,119 @@
+"""``query``: one question, and how an answer is printed for people."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_mcp.cli import params
+from rag_mcp.cli.output import console_on, say, say_json
+from rag_mcp.config import Config
+from rag_mcp.text.sanitize import one_line, terminal_safe
+
+if TYPE_CHECKING:
+    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.models import SearchResponse
+
+__all__ = ["opened", "query"]
+
+# Other places of a passage that an answer names.
+_PLACES = 5
+
+
+def query(
+    text: Annotated[str, typer.Argument(help="The question.")],
+    db: params.Db = None,
+    corpus: params.Corpus = None,
+    k: Annotated[str | None, typer.Option("-k", help="How many passages, 1 to 20 (default 5).")] = None,
+    mode: Annotated[str | None, typer.Option(help="hybrid, fts or vector.")] = None,
+    source_class: Annotated[
+        str | None, typer.Option("--source-class", help="all, code, docs, decisions, config or memory.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    doc_class: Annotated[str | None, typer.Option("--doc-class", help="note or handoff.")] = None,
+    confidence: Annotated[str | None, typer.Option(help="strict or normal.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="State of dated series on this day, YYYY-MM-DD.")] = None,
+    max_chars: Annotated[str | None, typer.Option("--max-chars", help="Budget for all passages.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how each hit came to its place.")] = False,
+    profile: params.Profile = None,
+    policy: params.Policy = None,
+    embedder: params.Embedder = None,
+    collection: params.Collection = None,
+    as_json: params.Json = False,
+) -> None:
+    """Ask one question."""
+    from rag_mcp.models import Mode
+    from rag_mcp.server.tools import parse_search, search_payload
+
+    arguments = {
+        "query": text,
+        "k": k,
+        "mode": mode,
+        "source_class": source_class,
+        "project": project,
+        "doc_class": doc_class,
+        "confidence": confidence,
+        "as_of": as_of,
+        "max_chars": max_chars,
+        "explain": explain,
+    }
+    request = parse_search(arguments)
+    config = Config.load(
+        db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
+    )
+    with opened(config) as base:
+        if request.mode is not Mode.FTS:
+            base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
+        response = base.search(request)
+    if as_json:
+        say_json(search_payload(response, show_paths=True))
+        return
+    _print_answer(response)
+
+
+@contextlib.contextmanager
+def opened(config: Config) -> Iterator[KnowledgeBase]:
+    """A KnowledgeBase for one command; what is doubtful about its settings is said first."""
+    from rag_mcp.knowledge import KnowledgeBase, doubtful_settings
+
+    for text in doubtful_settings(config):
+        say(f"rag-mcp: {text}", err=True)
+    with contextlib.closing(KnowledgeBase.open(config)) as base:
+        yield base
+
+
+def _print_answer(response: SearchResponse) -> None:
+    from rich.text import Text
+
+    console = console_on()
+    if response.degraded:
+        console.print(Text(f"Degraded: {one_line(response.degraded_reason or '')}", style="yellow"))
+    if response.not_in_documents:
+        console.print(Text(f"In no document: {one_line(', '.join(response.not_in_documents))}", style="yellow"))
+    if response.status != "OK":
+        console.print(Text(f"{response.status} ({response.reason})", style="bold"))
+        return
+    for number, result in enumerate(response.results, start=1):
+        cited = result.citation
+        head = f"{number}. {cited.source}:{cited.line_start}-{cited.line_end}"
+        console.print(Text(one_line(head), style="bold cyan"))
+        about = " > ".join(cited.heading_path) or cited.title
+        note = f"   {one_line(about)}  [{result.confidence}, {result.score:.2f}]"
+        if cited.snapshot_date:
+            note += f"  as of {', '.join((cited.snapshot_date, *cited.also_unchanged_on))}"
+        console.print(Text(note, style="dim"))
+        # Every line of a passage is prefixed, so that a passage can't look like another result.
+        for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").splitlines():
+            console.print(Text(f"   | {line}"))
+        for place in result.also_in[:_PLACES]:
+            where = f"{place.source}:{place.line_start}-{place.line_end}  {' > '.join(place.heading_path)}".rstrip()
+            console.print(Text(f"   same text in {one_line(where)}", style="dim"))
+        if len(result.also_in) > _PLACES:
+            console.print(Text(f"   and in {len(result.also_in) - _PLACES} more places", style="dim"))
+        if result.explain:
+            console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
+        console.print()
