@@ -17,8 +17,9 @@ if str(ROOT) not in sys.path:
 
 from rag_mcp.config import Config  # noqa: E402 - after the path, so that a checkout works uninstalled
 from rag_mcp.evaluation.measure import measure_questions  # noqa: E402
-from rag_mcp.ingest import chunking, parse, pipeline  # noqa: E402
+from rag_mcp.ingest import context, parse  # noqa: E402
 from rag_mcp.models import Mode  # noqa: E402
+from rag_mcp.text import chunking  # noqa: E402
 from rag_mcp.text.chunking import ChunkLimits  # noqa: E402
 
 VARIANTS = {
@@ -48,9 +49,9 @@ def main() -> int:
         + " | mean |"
     )
     print("| --- " * (len(options.sets) + 3) + "|")
-    for number, (name, (limits, context)) in enumerate(VARIANTS.items()):
-        pipeline.chunk_limits = lambda identity, limits=limits: limits
-        parse.embedded_text = with_context if context else bare_text
+    for number, (name, (limits, with_headings)) in enumerate(VARIANTS.items()):
+        context.chunk_limits = lambda identity, limits=limits: limits
+        parse.embedded_text = with_context if with_headings else bare_text
         cells, means, passages = [], [], 0
         for folder in options.sets:
             base = options.all / folder

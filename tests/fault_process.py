@@ -73,14 +73,15 @@ def main() -> None:
 
 def run(order: dict[str, Any]) -> None:
     from rag_mcp.config import Config
-    from rag_mcp.ingest import run as pipeline
+    from rag_mcp.ingest import collect, context, publish
     from rag_mcp.ingest.options import IngestOptions
+    from rag_mcp.ingest.run import run_ingest
 
     try:
-        pipeline._EMBED_SLICE = SLICE
-        pipeline._CACHE_RATIO = pipeline._CACHE_SLACK = 0  # old vectors are dropped by every run that publishes
-        opened = pipeline.open_embedder
-        pipeline.open_embedder = lambda *args, **kwargs: Logging(opened(*args, **kwargs), Path(order["log"]))
+        publish._EMBED_SLICE = SLICE
+        collect._CACHE_RATIO = collect._CACHE_SLACK = 0  # old vectors are dropped by every run that publishes
+        opened = context.open_embedder
+        context.open_embedder = lambda *args, **kwargs: Logging(opened(*args, **kwargs), Path(order["log"]))
         die = countdown(order["at"])
         kill = order["kill"] or ""
         if ":" in kill:
@@ -89,7 +90,7 @@ def run(order: dict[str, Any]) -> None:
             found = importlib.import_module(module)
             setattr(getattr(found, owner) if owner else found, function, lambda *args, **kwargs: die())
         config = Config.load({}, corpus_root=Path(order["corpus"]), db_path=Path(order["db"]), embedder="hash")
-        pipeline.run_ingest(config, IngestOptions(**order["options"]), on_step=lambda step: step == kill and die())
+        run_ingest(config, IngestOptions(**order["options"]), on_step=lambda step: step == kill and die())
     except BaseException:
         traceback.print_exc()
         os._exit(1)

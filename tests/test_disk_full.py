@@ -11,7 +11,7 @@ import pytest
 from support import Library, run_cli
 
 from rag_mcp.errors import StoreError, StoreReadOnly
-from rag_mcp.ingest import run as pipeline
+from rag_mcp.ingest import collect
 from rag_mcp.stores.embedded import cache, files, generations, keywords, vectors
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
@@ -117,13 +117,13 @@ def test_other_refusals_of_the_file_system_are_typed_too(served, monkeypatch, nu
 
 @pytest.mark.parametrize(
     ("owner", "name", "full"),
-    [(pipeline, "write_stat_cache", no_space), (cache.EmbeddingCache, "_drop", full_for_sqlite)],
+    [(collect, "write_stat_cache", no_space), (cache.EmbeddingCache, "_drop", full_for_sqlite)],
 )
 def test_no_room_for_mere_housekeeping_does_not_undo_a_published_run(served, monkeypatch, caplog, owner, name, full):
     served.write(NEW)
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_CACHE_RATIO", 0)
-        patch.setattr(pipeline, "_CACHE_SLACK", 0)
+        patch.setattr(collect, "_CACHE_RATIO", 0)
+        patch.setattr(collect, "_CACHE_SLACK", 0)
         patch.setattr(owner, name, full)
         assert served.ingest().published
     assert "the next run" in caplog.text

@@ -36,7 +36,7 @@ INSIDE = {
     "while terms are added": ("rag_mcp.stores.embedded.keywords:TantivyWriter.commit", 1),
     "before everything is synced": ("rag_mcp.stores.embedded.generations:fsync_tree", 1),
     "before the pointer is swapped": ("rag_mcp.stores.embedded.generations:GenerationStore.point_to", 1),
-    "before the run is noted": ("rag_mcp.ingest.run:write_stat_cache", 1),
+    "before the run is noted": ("rag_mcp.ingest.collect:write_stat_cache", 1),
     "before old vectors are dropped": ("rag_mcp.stores.embedded.cache:EmbeddingCache.trim", 1),
 }
 MOMENTS = {**{f"at {step.value}": (step.value, 1) for step in Step}, **INSIDE}

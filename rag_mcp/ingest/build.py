@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged, StoreError
-from rag_mcp.ingest.options import Progress, Step
-from rag_mcp.ingest.plan import Delta
+from rag_mcp.ingest.baseline import Baseline
+from rag_mcp.ingest.context import Context
+from rag_mcp.ingest.next import Next
+from rag_mcp.ingest.options import Step
+from rag_mcp.ingest.withdrawals import record_withdrawals
 from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.embedded.cache import EmbeddingCache
 from rag_mcp.stores.embedded.files import disk_is_full, remove_tree, writing
-from rag_mcp.stores.embedded.generations import Generation, GenerationInfo, GenerationStore
-from rag_mcp.stores.embedded.manifest import Manifest, write_manifest
+from rag_mcp.stores.embedded.generations import Generation, GenerationInfo
+from rag_mcp.stores.embedded.manifest import write_manifest
 from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index
 from rag_mcp.stores.embedded.verify import changed_files, checksums, verify_indexes
 
@@ -32,22 +36,17 @@ _ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class BuildJob:
-    """``live`` is the generation to start from (None: from nothing); ``chunks`` has every added or updated record;
-    ``before_publishing`` is told the number that the pointer is about to get."""
+    """``following`` as it is to be, from ``base`` and the vectors in ``cache``."""
 
-    store: GenerationStore
-    live: Generation | None
-    parent: int | None
-    manifest: Manifest
-    chunks: Mapping[str, Chunk]
-    delta: Delta
+    run: Context
+    following: Next
+    base: Baseline
     cache: EmbeddingCache
-    dimension: int
-    created_at: str
-    notes: Mapping[str, object]
-    before_publishing: Callable[[int], None]
-    progress: Progress
-    on_step: Callable[[Step], None]
+
+    @property
+    def live(self) -> Generation | None:
+        """The generation whose indexes are copied; None when everything is built anew."""
+        return self.base.live if self.base.manifest is not None else None
 
 
 def build_generation(job: BuildJob) -> int:
@@ -56,9 +55,9 @@ def build_generation(job: BuildJob) -> int:
     Raises StoreDamaged when the live generation or the result fails its check, StoreError or StoreReadOnly when it
     can't be written; nothing is published then.
     """
-    number = job.store.next_number()
-    with writing(job.store.root):
-        staging = job.store.stage()
+    number = job.run.store.next_number()
+    with writing(job.run.store.root):
+        staging = job.run.store.stage()
         try:
             _build(job, staging, number)
         except StoreDamaged as error:
@@ -71,40 +70,41 @@ def build_generation(job: BuildJob) -> int:
         except BaseException:
             remove_tree(staging)
             raise
-    job.on_step(Step.PUBLISHED)
+    job.run.on_step(Step.PUBLISHED)
     return number
 
 
 def _build(job: BuildJob, staging: Path, number: int) -> None:
-    job.on_step(Step.STAGED)
+    job.run.on_step(Step.STAGED)
     slots = _write_vectors(job, staging / "chroma")
-    job.on_step(Step.VECTORS_WRITTEN)
+    job.run.on_step(Step.VECTORS_WRITTEN)
     _write_keywords(job, staging / "keywords")
-    job.on_step(Step.KEYWORDS_WRITTEN)
-    write_manifest(staging / "manifest.json", job.manifest)
-    job.on_step(Step.MANIFEST_WRITTEN)
-    problems = verify_indexes(staging, job.manifest)
+    job.run.on_step(Step.KEYWORDS_WRITTEN)
+    write_manifest(staging / "manifest.json", job.following.manifest)
+    job.run.on_step(Step.MANIFEST_WRITTEN)
+    problems = verify_indexes(staging, job.following.manifest)
     if problems:
         raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
-    job.on_step(Step.VERIFIED)
-    job.store.seal(staging, _info(job, staging, number, slots))
-    job.on_step(Step.SEALED)
-    job.before_publishing(number)
-    job.store.publish(staging, number)
+    job.run.on_step(Step.VERIFIED)
+    job.run.store.seal(staging, _info(job, staging, number, slots))
+    job.run.on_step(Step.SEALED)
+    record_withdrawals(job.run, job.following.manifest, number, job.base)
+    job.run.store.publish(staging, number)
 
 
 def _info(job: BuildJob, staging: Path, number: int, slots: Mapping[str, int]) -> GenerationInfo:
+    manifest, parent = job.following.manifest, job.base.live
     return GenerationInfo(
         number=number,
-        parent=job.parent,
-        created_at=job.created_at,
-        identity=job.manifest.identity,
-        counts=job.manifest.counts(),
-        files=len(job.manifest.files),
-        ids_digest=job.manifest.ids_digest(),
+        parent=parent.number if parent is not None else None,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        identity=manifest.identity,
+        counts=manifest.counts(),
+        files=len(manifest.files),
+        ids_digest=manifest.ids_digest(),
         checksums=checksums(staging),
         vector_slots=slots,
-        notes=job.notes,
+        notes=job.run.notes(),
     )
 
 
@@ -121,17 +121,17 @@ def _write_vectors(job: BuildJob, folder: Path) -> dict[str, int]:
     if damaged:
         raise StoreDamaged("The live vector index has changed on disk: " + ", ".join(damaged))
     check_database(live.chroma_path)
-    slots = {c.value: live.info.vector_slots.get(c.value, 0) + len(ids) for c, ids in job.delta.added.items()}
+    slots = {c.value: live.info.vector_slots.get(c.value, 0) + len(ids) for c, ids in job.following.delta.added.items()}
     slots = {**live.info.vector_slots, **slots}
-    counts = job.manifest.counts()
+    counts = job.following.manifest.counts()
     if any(slots[name] > counts.get(name, 0) * SLOT_RATIO + SLOT_SLACK for name in slots):
         return _compact(job, live, folder)
     copy_index(live.chroma_path, folder)
     writer = ChromaWriter(folder)
     try:
-        for source_class, ids in job.delta.deleted.items():
+        for source_class, ids in job.following.delta.deleted.items():
             writer.delete(source_class, ids)
-        for source_class, added in job.delta.added.items():
+        for source_class, added in job.following.delta.added.items():
             _add(job, writer, source_class, _keyed(job, added), None)
     finally:
         writer.close()
@@ -155,7 +155,7 @@ def _fill(job: BuildJob, folder: Path, source: ChromaReader | None) -> dict[str,
     writer = ChromaWriter(folder)
     try:
         keyed: dict[SourceClass, list[tuple[str, str]]] = {}
-        for entry in job.manifest.files.values():
+        for entry in job.following.manifest.files.values():
             rows = [(row[0], row[1]) for row in entry.rows if row[4]]
             keyed.setdefault(entry.source_class, []).extend(rows)
         for source_class, rows in sorted(keyed.items()):
@@ -166,7 +166,7 @@ def _fill(job: BuildJob, folder: Path, source: ChromaReader | None) -> dict[str,
 
 
 def _keyed(job: BuildJob, ids: frozenset[str]) -> list[tuple[str, str]]:
-    return [(i, job.chunks[i].text_key) for i in sorted(ids)]
+    return [(i, job.following.chunks[i].text_key) for i in sorted(ids)]
 
 
 def _add(
@@ -180,7 +180,7 @@ def _add(
         part = rows[start : start + _ROWS]
         ids, vectors = _vectors_for(job, source_class, part, source)
         writer.upsert(source_class, ids, vectors)
-        job.progress("write", start + len(part), len(rows))
+        job.run.progress("write", start + len(part), len(rows))
 
 
 def _vectors_for(
@@ -214,7 +214,7 @@ def _write_keywords(job: BuildJob, folder: Path) -> None:
         folder.mkdir()
     writer = TantivyWriter(folder)
     try:
-        for source_class, ids in (*job.delta.deleted.items(), *job.delta.updated.items()):
+        for source_class, ids in (*job.following.delta.deleted.items(), *job.following.delta.updated.items()):
             writer.delete(source_class, ids)
         writer.add(_written(job))
         writer.commit()
@@ -223,6 +223,6 @@ def _write_keywords(job: BuildJob, folder: Path) -> None:
 
 
 def _written(job: BuildJob) -> Iterator[Chunk]:
-    for part in (job.delta.added, job.delta.updated):
+    for part in (job.following.delta.added, job.following.delta.updated):
         for ids in part.values():
-            yield from (job.chunks[i] for i in sorted(ids))
+            yield from (job.following.chunks[i] for i in sorted(ids))

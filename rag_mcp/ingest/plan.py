@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rag_mcp.access.policy import classify
 from rag_mcp.errors import CorpusError, CorpusShrunk
+from rag_mcp.ingest.baseline import Baseline
+from rag_mcp.ingest.context import Context
+from rag_mcp.ingest.statcache import status_of
+from rag_mcp.ingest.walk import CorpusFile, CorpusListing
 from rag_mcp.models import Skipped, SourceClass
-from rag_mcp.stores.embedded.manifest import FileEntry, Manifest
+from rag_mcp.stores.embedded.manifest import FileEntry
 
-__all__ = ["Delta", "FilePlan", "Placed", "check_shrink", "diff_chunks", "plan_files"]
+__all__ = ["Delta", "FilePlan", "PlannedFile", "check_shrink", "diff_chunks", "make_plan", "same_place"]
 
 # As little as this left is no decision but an unmounted disk or a sync client in trouble. A single file that stays of a
 # few is one; of two or three it may be what its owner kept.
@@ -18,10 +23,10 @@ LONE_FILE_OF = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlannedFile:
     """A listed file with its class and project, and its text digest where its status proves it unchanged."""
 
-    path: str
+    file: CorpusFile
     source_class: SourceClass
     project: str | None
     known_sha: str | None
@@ -29,41 +34,56 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """``unchanged`` and ``kept`` (unreadable now) entries are taken over as they are; ``read`` must be looked into."""
+    """Every listed file by path. Entries of ``unchanged`` and ``kept`` (unreadable now) files and the reasons of those
+    still ``rejected`` are taken over as they are; ``read`` must be looked into."""
 
+    files: Mapping[str, PlannedFile]
     unchanged: Mapping[str, FileEntry]
-    still_rejected: tuple[str, ...]
+    rejected: Mapping[str, tuple[str, str]]
     kept: Mapping[str, FileEntry]
     read: tuple[str, ...]
 
 
-def plan_files(files: Iterable[Placed], unreadable: Iterable[str], old: Manifest | None, *, trust: bool) -> FilePlan:
-    """Split the listing against ``old``. ``trust`` False (another derivation, --full) means read everything.
+def make_plan(run: Context, listing: CorpusListing, base: Baseline) -> FilePlan:
+    """Split the listing against what is indexed. With another derivation or --rehash everything is read.
 
-    Files known to ``old`` below an ``unreadable`` path are kept: only a path that is really absent counts as gone.
+    Indexed files below an unreadable path are kept: only a path that is really absent counts as gone. Raises what
+    ``check_shrink`` raises.
     """
-    known = old.files if old is not None else {}
-    rejected = old.rejected if old is not None else {}
+    unreadable = [path for path in listing.unreadable if path]
+    check_shrink(
+        base.known_files,
+        len(listing.files) + sum(is_below(path, unreadable) for path in base.files),
+        allow=run.options.allow_shrink,
+        root=run.root,
+        withheld=listing.withheld,
+    )
+    trust = base.derived_as(run.derivation) and not run.options.rehash
+    files = {file.path: _planned(run, file, trust=trust) for file in listing.files}
     unchanged: dict[str, FileEntry] = {}
-    still_rejected: list[str] = []
-    read: list[str] = []
-    seen: set[str] = set()
-    for file in files:
-        seen.add(file.path)
-        entry = known.get(file.path)
-        if trust and entry is not None and same_place(entry, file) and file.known_sha == entry.sha256:
-            unchanged[file.path] = entry
-        elif trust and file.known_sha is not None and rejected.get(file.path, ("",))[0] == file.known_sha:
-            still_rejected.append(file.path)
-        else:
-            read.append(file.path)
-    closed = tuple(unreadable)
-    missing = [path for path in known if path not in seen]
-    kept = {path: known[path] for path in missing if is_below(path, closed)}
-    return FilePlan(unchanged, tuple(still_rejected), kept, tuple(read))
+    rejected: dict[str, tuple[str, str]] = {}
+    for path, file in files.items():
+        if file.known_sha is None:
+            continue
+        entry, reason = base.files.get(path), base.rejected.get(path)
+        if entry is not None and same_place(entry, file) and file.known_sha == entry.sha256:
+            unchanged[path] = entry
+        elif reason is not None and reason[0] == file.known_sha:
+            rejected[path] = reason
+    kept = {
+        path: entry for path, entry in base.files.items() if path not in files and is_below(path, listing.unreadable)
+    }
+    read = tuple(path for path in files if path not in unchanged and path not in rejected)
+    return FilePlan(files, unchanged, rejected, kept, read)
 
 
-def same_place(entry: FileEntry, file: Placed) -> bool:
+def _planned(run: Context, file: CorpusFile, *, trust: bool) -> PlannedFile:
+    place = classify(run.policy, file.path)
+    known_sha = run.stats.known(file.path, status_of(file)) if trust else None
+    return PlannedFile(file, place.source_class, place.project, known_sha)
+
+
+def same_place(entry: FileEntry, file: PlannedFile) -> bool:
     """True when class and project are what they were: else the records change although the text does not."""
     return entry.source_class is file.source_class and entry.project == file.project
 

@@ -17,10 +17,6 @@ Stored = Callable[[SourceClass, set[str]], Mapping[str, Chunk]]
 """Looks up stored records by id; raises StoreDamaged unless all are there."""
 
 
-def _nothing_stored(_: SourceClass, __: set[str]) -> Mapping[str, Chunk]:
-    raise ValueError("no index to look records up in")
-
-
 @dataclass(slots=True)
 class Records:
     """``entries`` by path; ``chunks`` by id, each to be stored; ``embedded`` text by text key."""
@@ -40,8 +36,8 @@ def assemble(
     series: Mapping[str, Sequence[str]],
     *,
     dedupe: bool,
-    before: Mapping[str, FileEntry] | None = None,
-    stored: Stored = _nothing_stored,
+    before: Mapping[str, FileEntry],
+    stored: Stored,
 ) -> Records:
     """Build the records of ``parsed`` and of all members of ``series``, which maps a series key to their paths in date
     order. Members that are not among ``parsed`` are as they were in ``before``; records of theirs that change all the
@@ -52,7 +48,7 @@ def assemble(
         if path not in in_series:
             records.add(_single(file))
     for key, members in sorted(series.items()):
-        known = {path: entry for path, entry in (before or {}).items() if entry.series == key}
+        known = {path: entry for path, entry in before.items() if entry.series == key}
         records.add(_Collapse(key, members, parsed, known, dedupe, stored).records())
     return records
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
 from rag_mcp.models import Chunk, Passage, SourceClass
+from rag_mcp.stores.embedded.generations import Generation
 from rag_mcp.stores.embedded.keywords import TantivyReader
 from rag_mcp.stores.embedded.manifest import FileEntry
 from rag_mcp.text.series import series_of
@@ -15,9 +15,11 @@ from rag_mcp.text.series import series_of
 __all__ = ["restore_file", "stored_chunks"]
 
 
-def stored_chunks(keywords: Path, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
-    """The records with these ids. Raises StoreDamaged when the index lacks one."""
-    reader = TantivyReader(keywords)
+def stored_chunks(live: Generation | None, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
+    """The records with these ids. Raises StoreDamaged when there is no index, or it lacks one."""
+    if live is None:
+        raise StoreDamaged("No index holds the records that are needed.")
+    reader = TantivyReader(live.keywords_path)
     try:
         chunks = reader.fetch([source_class], ids)
     finally:
@@ -27,9 +29,11 @@ def stored_chunks(keywords: Path, source_class: SourceClass, ids: set[str]) -> M
     return chunks
 
 
-def restore_file(path: str, entry: FileEntry, keywords: Path, *, notices: tuple[str, ...] = ()) -> ParsedFile:
-    """Rebuild what parsing gave. Raises StoreDamaged when the index lacks a passage."""
-    chunks = stored_chunks(keywords, entry.source_class, {row[0] for row in entry.rows})
+def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notices: tuple[str, ...] = ()) -> ParsedFile:
+    """Rebuild what parsing gave. Raises StoreDamaged when there is no index, or it lacks a passage."""
+    if live is None:
+        raise StoreDamaged(f"{path} can't be read, and no index holds its last state.")
+    chunks = stored_chunks(live, entry.source_class, {row[0] for row in entry.rows})
     passages = []
     for ref in entry.refs():
         chunk = chunks[ref.id]

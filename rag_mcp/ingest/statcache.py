@@ -12,9 +12,10 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rag_mcp.ingest.walk import CorpusFile
 from rag_mcp.stores.embedded.files import read_json, write_json
 
-__all__ = ["RACY_MARGIN_NS", "FileStat", "StatCache", "read_stat_cache", "write_stat_cache"]
+__all__ = ["RACY_MARGIN_NS", "FileStat", "StatCache", "read_stat_cache", "status_of", "write_stat_cache"]
 
 # Coarsest time stamps in use: FAT keeps modification times in steps of two seconds.
 RACY_MARGIN_NS = 2_000_000_000
@@ -23,13 +24,17 @@ FileStat = tuple[int, int, int, int]
 """size in bytes, mtime in ns, ctime in ns, inode."""
 
 
-@dataclass(slots=True)
+def status_of(file: CorpusFile) -> FileStat:
+    return file.size, file.mtime_ns, file.ctime_ns, file.inode
+
+
+@dataclass(frozen=True, slots=True)
 class StatCache:
     """``entries``: path -> (status, SHA-256 of the decoded text). ``models``: digests of model files, same idea."""
 
     root: str = ""
     written_ns: int = 0
-    entries: dict[str, tuple[FileStat, str]] = field(default_factory=dict)
+    entries: Mapping[str, tuple[FileStat, str]] = field(default_factory=dict)
     models: MutableMapping[str, str] = field(default_factory=dict)
 
     def known(self, path: str, status: FileStat) -> str | None:
@@ -57,7 +62,7 @@ def read_stat_cache(path: Path, root: str) -> StatCache:
 
 
 def write_stat_cache(path: Path, cache: StatCache) -> None:
-    entries: Mapping[str, list[object]] = {name: [*status, sha] for name, (status, sha) in cache.entries.items()}
+    entries = {name: [*status, sha] for name, (status, sha) in cache.entries.items()}
     write_json(
         path,
         {

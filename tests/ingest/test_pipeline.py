@@ -10,7 +10,7 @@ import pytest
 from support import Library, cli_json, run_cli
 
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
-from rag_mcp.ingest import run as pipeline
+from rag_mcp.ingest import content, statcache
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.plan import check_shrink
 from rag_mcp.ingest.run import run_ingest
@@ -324,7 +324,7 @@ def test_a_file_that_is_being_written_waits_for_the_next_run(library, monkeypatc
     library.write({"a.md": TREES, **({"b.md": "# B\n\nWhole.\n"} if known else {})})
     library.ingest()
     library.write({"b.md": "# B\n\nHalf"})
-    real = pipeline.read_file
+    real = content.read_file
 
     def read_file(root, file, **options):
         raw = real(root, file, **options)
@@ -333,7 +333,7 @@ def test_a_file_that_is_being_written_waits_for_the_next_run(library, monkeypatc
                 stream.write(b" and more.\n")
         return raw
 
-    monkeypatch.setattr(pipeline, "read_file", read_file)
+    monkeypatch.setattr(content, "read_file", read_file)
     summary = library.ingest()
     assert [(item.source, item.reason) for item in summary.skipped] == [
         ("b.md", "being written; the next run reads it. Kept as last indexed, if it was.")
@@ -342,7 +342,7 @@ def test_a_file_that_is_being_written_waits_for_the_next_run(library, monkeypatc
     assert {record["text"] for record in library.dump().values() if record["source"] == "b.md"} == (
         {"# B\n\nWhole."} if known else set()
     )
-    monkeypatch.setattr(pipeline, "read_file", real)
+    monkeypatch.setattr(content, "read_file", real)
     assert library.ingest().skipped == ()
     assert {r["text"] for r in library.dump().values() if r["source"] == "b.md"} == {"# B\n\nHalf and more."}
 
@@ -402,15 +402,15 @@ def test_a_change_in_a_series_reads_only_the_neighbours_and_gives_what_a_fresh_b
 ):
     library.write(snapshots(range(40)))
     library.ingest()
-    real, opened = pipeline.read_file, []
+    real, opened = content.read_file, []
 
     def read_file(root, file, **options):
         opened.append(file.path)
         return real(root, file, **options)
 
     change(library)
-    monkeypatch.setattr(pipeline, "read_file", read_file)
-    monkeypatch.setattr(pipeline.StatCache, "known", lambda cache, path, status: dict(cache.entries).get(path, [None] * 2)[1]
+    monkeypatch.setattr(content, "read_file", read_file)
+    monkeypatch.setattr(statcache.StatCache, "known", lambda cache, path, status: dict(cache.entries).get(path, [None] * 2)[1]
                         if cache.entries.get(path, [None])[0] == status else None)  # fmt: skip
     library.ingest()
     assert {path for path in opened if path.startswith("log/")} == set(snapshots(read))
@@ -562,7 +562,7 @@ def test_the_cache_stays_in_proportion_and_clean_empties_it_of_the_unused(librar
     from rag_mcp.embedders.hash import hash_identity
     from rag_mcp.stores.embedded.cache import EmbeddingCache
 
-    monkeypatch.setattr("rag_mcp.ingest.run._CACHE_SLACK", 2)
+    monkeypatch.setattr("rag_mcp.ingest.collect._CACHE_SLACK", 2)
 
     def cached() -> int:
         cache = EmbeddingCache(library.store_path / "embeddings.sqlite", hash_identity("").fingerprint)

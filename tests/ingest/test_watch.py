@@ -162,10 +162,10 @@ def test_a_run_that_fails_in_an_unforeseen_way_ends_no_watcher(library):
 
 
 def test_a_run_that_could_not_read_a_file_is_repeated(library, monkeypatch):
-    from rag_mcp.ingest import run as pipeline
+    from rag_mcp.ingest import content
     from rag_mcp.ingest.walk import FileUnreadable
 
-    real, refused = pipeline.read_file, []
+    real, refused = content.read_file, []
 
     def read_file(root, file, **options):
         if file.path == "two.md" and len(refused) < 2:
@@ -173,7 +173,7 @@ def test_a_run_that_could_not_read_a_file_is_repeated(library, monkeypatch):
             raise FileUnreadable("two.md: can't be read (busy).")
         return real(root, file, **options)
 
-    monkeypatch.setattr(pipeline, "read_file", read_file)
+    monkeypatch.setattr(content, "read_file", read_file)
     library.write({"two.md": "# Two\n\nThe foghorn needs reeds.\n"})
     with watching(library) as said:
         eventually(lambda: "two.md" in indexed(library), "the file that was busy")

@@ -1,0 +1,137 @@
+"""Read and parse the files that the plan names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rag_mcp.access.policy import secret_allowed
+from rag_mcp.errors import CorpusError
+from rag_mcp.ingest.baseline import Baseline
+from rag_mcp.ingest.context import Context
+from rag_mcp.ingest.plan import FilePlan, PlannedFile, same_place
+from rag_mcp.ingest.statcache import FileStat, status_of
+from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadable, read_file
+from rag_mcp.models import Skipped
+from rag_mcp.stores.embedded.manifest import FileEntry
+
+# A run with nothing to do must not pay for loading the guard's patterns, the chunker and the languages.
+if TYPE_CHECKING:
+    from rag_mcp.ingest.parse import ParsedFile, Reader
+
+__all__ = ["Content", "parse_again", "read_content"]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What each file is found to be. ``digests`` holds those of the files that were read, for the stat cache."""
+
+    unchanged: Mapping[str, FileEntry]
+    kept: Mapping[str, FileEntry]
+    parsed: Mapping[str, ParsedFile]
+    rejected: Mapping[str, tuple[str, str]]
+    unreadable: tuple[Skipped, ...]
+    digests: Mapping[str, tuple[FileStat, str]]
+
+
+class _Rejection(NamedTuple):
+    """``sha256`` is empty where there was no text to take it of."""
+
+    sha256: str
+    reason: str
+
+
+def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
+    """Look into every file to read. What can't be read now, or is being written, stays as last indexed."""
+    unchanged, rejected, kept = dict(plan.unchanged), dict(plan.rejected), dict(plan.kept)
+    known = base.files if base.derived_as(run.derivation) else {}
+    parsed: dict[str, ParsedFile] = {}
+    waiting: dict[str, str] = {}
+    digests: dict[str, tuple[FileStat, str]] = {}
+    for done, path in enumerate(plan.read, start=1):
+        file = plan.files[path]
+        try:
+            found = _read_one(run, file, known.get(path))
+            if isinstance(found, FileEntry):
+                unchanged[path] = found
+            elif isinstance(found, _Rejection):
+                rejected[path] = found
+            else:
+                parsed[path] = found
+            if found.sha256:
+                digests[path] = status_of(file.file), found.sha256
+        except FileUnreadable as error:
+            waiting[path] = f"{error} Kept as last indexed, if it was."
+        except FileGone:
+            pass  # as good as deleted before the walk
+        run.progress("read", done, len(plan.read))
+    for path in [path for path in parsed if _has_moved_on(run, plan.files[path].file)]:
+        del parsed[path]
+        waiting[path] = "being written; the next run reads it. Kept as last indexed, if it was."
+    kept.update((path, base.files[path]) for path in waiting if path in base.files)
+    unreadable = tuple(Skipped(path, reason) for path, reason in waiting.items())
+    return Content(unchanged, kept, parsed, rejected, unreadable, digests)
+
+
+def _read_one(run: Context, file: PlannedFile, entry: FileEntry | None) -> FileEntry | ParsedFile | _Rejection:
+    """Return ``entry`` itself when the text is as it was indexed. Raises FileGone or FileUnreadable."""
+    from rag_mcp.ingest.parse import Rejected
+    from rag_mcp.text.decode import Undecodable, decode, text_digest
+
+    try:
+        raw = read_file(run.root, file.file, max_bytes=run.options.max_file_bytes)
+    except FileRefused as error:
+        return _Rejection("", str(error))
+    sha = f"raw:{hashlib.sha256(raw).hexdigest()}"
+    try:
+        text = decode(raw)
+        sha = text_digest(text)
+        if entry is not None and entry.sha256 == sha and same_place(entry, file):
+            return entry
+        return _parse(run, file, text, sha)
+    except (Undecodable, Rejected) as error:
+        return _Rejection(sha, str(error))
+
+
+def parse_again(run: Context, file: PlannedFile, sha256: str) -> ParsedFile | None:
+    """Parse a file that is known to be unchanged; None when it can't be read now or has another text after all."""
+    from rag_mcp.text.decode import decode, text_digest
+
+    try:
+        text = decode(read_file(run.root, file.file, max_bytes=run.options.max_file_bytes))
+        return _parse(run, file, text, sha256) if text_digest(text) == sha256 else None
+    except CorpusError:
+        return None
+
+
+def _parse(run: Context, file: PlannedFile, text: str, sha256: str) -> ParsedFile:
+    return _reader(run).read(file.file.path, text, sha256, source_class=file.source_class, project=file.project)
+
+
+def _reader(run: Context) -> Reader:
+    from rag_mcp.ingest.parse import Reader
+    from rag_mcp.text.secrets import AllowList, find_secrets
+    from rag_mcp.text.terms import detect_language
+
+    allow = AllowList(accepts=partial(secret_allowed, run.policy))
+    return Reader(
+        count=run.embedder.opened.count_tokens,
+        limits=run.chunk_limits,
+        handoff_dirs=run.options.handoff_dirs,
+        handoff_basenames=run.options.handoff_basenames,
+        find_secrets=lambda path, text: find_secrets(text, path=path, allow=allow),
+        detect_language=detect_language,
+    )
+
+
+def _has_moved_on(run: Context, listed: CorpusFile) -> bool:
+    """Tell whether a file has changed since it was listed, and so may be half written."""
+    try:
+        now = os.lstat(run.root / listed.path)
+    except OSError:
+        return False  # gone, or not to be seen: the next run finds that out
+    return (now.st_size, now.st_mtime_ns) != (listed.size, listed.mtime_ns)

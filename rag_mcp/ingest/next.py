@@ -1,0 +1,154 @@
+"""What the next generation is to hold, and how that differs from the live one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rag_mcp.ingest.baseline import Baseline
+from rag_mcp.ingest.content import Content, parse_again
+from rag_mcp.ingest.context import Context
+from rag_mcp.ingest.options import Step
+from rag_mcp.ingest.plan import Delta, FilePlan, diff_chunks
+from rag_mcp.models import Chunk, SourceClass
+from rag_mcp.stores.embedded.manifest import FileEntry, Manifest
+from rag_mcp.text.series import group_series, members_to_read
+
+if TYPE_CHECKING:
+    from rag_mcp.ingest.parse import ParsedFile
+
+__all__ = ["Next", "next_state", "same_entry"]
+
+_Series = Mapping[str, Sequence[str]]
+"""Paths of a series' members in date order, by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """``chunks`` by id and ``embedded`` text by text key are those of every file that was parsed. ``content`` has the
+    neighbours in series too that had to be read again. ``changed`` False: the live generation holds all of it."""
+
+    content: Content
+    manifest: Manifest
+    chunks: Mapping[str, Chunk]
+    embedded: Mapping[str, str]
+    delta: Delta
+    changed: bool
+
+
+def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -> Next:
+    """Raises StoreDamaged when records of series are needed that the live index lacks."""
+    from rag_mcp.ingest.records import assemble
+    from rag_mcp.ingest.restore import stored_chunks
+
+    other_policy = base.has_other_policy(run.policy.ingest_digest)
+    if base.manifest is not None and not other_policy and _is_idle(run, content, base):
+        return Next(content, base.manifest, {}, {}, Delta({}, {}, {}), changed=False)
+    series, left = _touched_series(content, base)
+    content = _with_neighbours(run, plan, content, base, series, left)
+    records = assemble(
+        content.parsed,
+        series,
+        dedupe=run.options.snapshot_dedupe,
+        before=base.files,
+        stored=partial(stored_chunks, base.live),
+    )
+    manifest = Manifest(
+        identity=run.identity,
+        derivation=run.derivation,
+        files=dict(sorted({**content.unchanged, **content.kept, **records.entries}.items())),
+        rejected=content.rejected,
+        notices=_notices(content, base),
+    )
+    delta = diff_chunks(base.manifest.records() if base.manifest is not None else {}, manifest.records())
+    run.on_step(Step.PLANNED)
+    changed = base.manifest is None or not delta.empty or other_policy or _entries_differ(base.manifest, manifest)
+    return Next(content, manifest, records.chunks, records.embedded, delta, changed)
+
+
+def _is_idle(run: Context, content: Content, base: Baseline) -> bool:
+    """True when every file is what it was: the common run, which must not even compare records."""
+    return (
+        not content.parsed
+        and content.unchanged.keys() | content.kept.keys() == base.files.keys()
+        and content.rejected == base.rejected
+        and base.derived_as(run.derivation)
+    )
+
+
+def _touched_series(content: Content, base: Baseline) -> tuple[_Series, set[str]]:
+    """Series with a member that is new, changed or gone; and what has left its series (which may be none any more)
+    without being read: it must be read again to stand alone."""
+    classes: dict[str, SourceClass] = {}
+    for files in (content.unchanged, content.kept, content.parsed):
+        classes |= {path: file.source_class for path, file in files.items()}
+    groups = group_series(classes.items())
+    before: dict[str, set[str]] = {}
+    for path, entry in base.files.items():
+        if entry.series is not None:
+            before.setdefault(entry.series, set()).add(path)
+    touched = {
+        key: members
+        for key, members in groups.items()
+        if set(members) != before.get(key, set()) or any(path in content.parsed for path in members)
+    }
+    left = {path for key, members in before.items() for path in members - set(groups.get(key, ()))}
+    return touched, left & (content.unchanged.keys() | content.kept.keys())
+
+
+def _with_neighbours(
+    run: Context, plan: FilePlan, content: Content, base: Baseline, series: _Series, left: set[str]
+) -> Content:
+    """Read the neighbours of what is new, changed or gone too: which of them owns a passage may have changed. One that
+    can't be read now is restored from the index."""
+    before: dict[str, list[str]] = {}
+    if base.derived_as(run.derivation):
+        for _, path, key in sorted(
+            (file.day or "", path, file.series) for path, file in base.files.items() if file.series
+        ):
+            before.setdefault(key, []).append(path)
+    wanted = left.union(*(members_to_read(each, before.get(key, ()), content.parsed) for key, each in series.items()))
+    known = {**content.unchanged, **content.kept}
+    found = {path: _look_again(run, plan, path, known[path], base) for path in sorted(wanted - content.parsed.keys())}
+    return replace(
+        content,
+        unchanged={path: entry for path, entry in content.unchanged.items() if path not in found},
+        kept={path: entry for path, entry in content.kept.items() if path not in found},
+        parsed={**content.parsed, **found},
+    )
+
+
+def _look_again(run: Context, plan: FilePlan, path: str, entry: FileEntry, base: Baseline) -> ParsedFile:
+    from rag_mcp.ingest.restore import restore_file
+
+    file = plan.files.get(path)
+    parsed = parse_again(run, file, entry.sha256) if file is not None else None
+    return parsed or restore_file(path, entry, base.live, notices=base.notices.get(path, ()))
+
+
+def _notices(content: Content, base: Baseline) -> dict[str, tuple[str, ...]]:
+    """What is to be said of each indexed file: of those read just now, and as it was of the others."""
+    known = {path: base.notices[path] for path in [*content.unchanged, *content.kept] if path in base.notices}
+    return {**known, **{path: file.notices for path, file in content.parsed.items() if file.notices}}
+
+
+def _entries_differ(old: Manifest, new: Manifest) -> bool:
+    """True when files or their passages changed although no stored record did (for example a repeated snapshot)."""
+    return (
+        old.files.keys() != new.files.keys()
+        or dict(old.derivation) != dict(new.derivation)
+        or dict(old.rejected) != dict(new.rejected)
+        or dict(old.notices) != dict(new.notices)
+        or any(not same_entry(entry, new.files[path]) for path, entry in old.files.items())
+    )
+
+
+def same_entry(old: FileEntry, new: FileEntry) -> bool:
+    """Compare but for the kind of sequence that rows are: a manifest that was read has lists."""
+    return old is new or replace(old, rows=_plain(old)) == replace(new, rows=_plain(new))
+
+
+def _plain(entry: FileEntry) -> tuple[tuple[str, str, int, int, str], ...]:
+    return tuple((row[0], row[1], row[2], row[3], row[4]) for row in entry.rows)

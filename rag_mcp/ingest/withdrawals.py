@@ -1,0 +1,59 @@
+"""What kept generations must not show any more, recorded before the next one is live and let go of when it is back."""
+
+from __future__ import annotations
+
+import os
+
+from rag_mcp.access.withdrawal import Withdrawal
+from rag_mcp.errors import StoreDamaged
+from rag_mcp.ingest.baseline import Baseline
+from rag_mcp.ingest.context import Context
+from rag_mcp.stores.embedded.generations import GenerationStore
+from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw, write_withdrawals
+
+__all__ = ["record_withdrawals", "settle_withdrawals"]
+
+
+def record_withdrawals(run: Context, manifest: Manifest, number: int, base: Baseline | None = None) -> None:
+    """Record what kept generations must not show once ``number``, which holds ``manifest``, is live."""
+    numbers = run.store.numbers()
+    known = _known(run.store)
+    if known is not None and base is not None and base.manifest and base.live and numbers[-1:] == [base.live.number]:
+        before = [base.manifest]  # what older ones hold besides was recorded when this one was published
+    else:
+        before = [found for each in numbers if (found := _manifest(run.store, each)) is not None]
+    record = withdraw(
+        known or {},
+        before,
+        manifest,
+        number,
+        oldest=min(numbers, default=number),
+        on_disk=lambda path: os.path.lexists(run.root / path),
+    )
+    write_withdrawals(run.store.root, record)
+
+
+def settle_withdrawals(run: Context, manifest: Manifest) -> None:
+    """Let go of what the corpus holds again: a run that was killed may have recorded it without publishing."""
+    known = _known(run.store)
+    if known is None:
+        record_withdrawals(run, manifest, run.store.next_number())
+    elif (left := settled(known, manifest)) != known:
+        write_withdrawals(run.store.root, left)
+
+
+def _known(store: GenerationStore) -> dict[str, Withdrawal] | None:
+    """None when there is no record that can be read: the kept generations then say what it must hold."""
+    try:
+        return read_withdrawals(store.root)
+    except StoreDamaged:
+        return None
+
+
+def _manifest(store: GenerationStore, number: int) -> Manifest | None:
+    """None for a generation whose manifest is damaged: it can't be served either."""
+    try:
+        return read_manifest(store.path(number) / "manifest.json")
+    except StoreDamaged:
+        return None
