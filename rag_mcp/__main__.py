@@ -17,7 +17,7 @@ def main() -> int:
 def run() -> int:
     """Serve until the client leaves; return the exit code."""
     try:
-        from rag_mcp.server.mcp import main
+        from rag_mcp.server.stdio import main
 
         return main()
     except KeyboardInterrupt:

@@ -56,7 +56,7 @@ SERVER = """
 import os, sys
 from pathlib import Path
 Path(sys.argv.pop()).write_text(str(os.getpid()), encoding="ascii")
-from rag_mcp.server.mcp import main
+from rag_mcp.server.stdio import main
 sys.exit(main())
 """
 

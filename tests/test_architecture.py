@@ -47,7 +47,7 @@ PURE = (
 OWNERS = {
     "chromadb": ("stores/embedded/vectors.py",),
     "tantivy": ("stores/embedded/keywords.py",),
-    "mcp": ("server/mcp.py",),
+    "mcp": ("server/mcp.py", "server/stdio.py"),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),
     "markdown_it": ("text/blocks.py",),

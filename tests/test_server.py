@@ -32,7 +32,8 @@ from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, StoreDamaged
 from rag_mcp.models import Document, DocumentRequest, SearchRequest, SearchResponse
 from rag_mcp.server import tools as contract
-from rag_mcp.server.mcp import ToolRunner, build_server, open_knowledge, serve
+from rag_mcp.server.mcp import ToolRunner, build_server, open_knowledge
+from rag_mcp.server.stdio import serve
 from rag_mcp.telemetry import Telemetry
 
 
@@ -481,7 +482,7 @@ FAKE_SERVER = """
 import logging, os, sys, time
 sys.path[:0] = [{tests!r}, {root!r}]
 from fake_knowledge import FakeKnowledge
-from rag_mcp.server import mcp as server
+from rag_mcp.server import stdio as server
 
 class Noisy(FakeKnowledge):
     def warm_up(self):
@@ -723,7 +724,7 @@ def test_a_killed_parent_leaves_no_server_behind(fake_command):
 
 def test_importing_the_server_loads_no_model_and_no_index():
     code = (
-        "import sys, rag_mcp.server.mcp; "
+        "import sys, rag_mcp.server.stdio; "
         "heavy = {'chromadb', 'tantivy', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules); "
         "assert not heavy, heavy"
     )

@@ -98,6 +98,6 @@ def serve(
         typer.echo(f"rag-mcp {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        from rag_mcp.server.mcp import main as run_server
+        from rag_mcp.server.stdio import main as run_server
 
         sys.exit(run_server())
