@@ -20,7 +20,7 @@ from rag_mcp.search.relevance import Calibration, Thresholds
 from rag_mcp.stores.embedded import files
 from rag_mcp.stores.embedded.cache import EmbeddingCache
 from rag_mcp.stores.embedded.files import note_text, private_copy, write_text
-from rag_mcp.stores.embedded.generations import _OWN
+from rag_mcp.stores.embedded.folder import _OWN
 
 NOTES = {
     "docs/weir.md": "# Weir\n\nThe weir gate opens at dawn.\n",

@@ -5,22 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.access.names import canonical_names
-from rag_mcp.errors import StoreDamaged, StoreError
+from rag_mcp.errors import StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.search.retrieve import Planes
-from rag_mcp.stores.embedded.generations import Generation
-from rag_mcp.stores.embedded.keywords import TantivyReader
-from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+from rag_mcp.stores.base import Snapshot, VectorReader
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
-    from rag_mcp.stores.embedded.vectors import ChromaReader
+    from rag_mcp.stores.embedded.manifest import Manifest
 
 __all__ = ["OpenGeneration"]
 
@@ -37,7 +35,7 @@ class OpenGeneration:
 
     def __init__(
         self,
-        generation: Generation,
+        generation: Snapshot,
         *,
         scratch: Path | None,
         partial: bool = False,
@@ -50,12 +48,11 @@ class OpenGeneration:
         self._vector_lock = threading.Lock()
         self._users = 0
         self._retired = False
-        self._vectors: ChromaReader | None = None
+        self._vectors: VectorReader | None = None
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
         self._loading = False
-        broken = _broken_classes(generation, self._needed, partial=partial)
-        self.keywords = TantivyReader(generation.keywords_path, scratch=scratch, broken=broken)
+        self.keywords = generation.open_keywords(needed=self._needed, partial=partial, scratch=scratch)
 
     @property
     def number(self) -> int:
@@ -67,7 +64,7 @@ class OpenGeneration:
 
     @cached_property
     def manifest(self) -> Manifest:
-        return read_manifest(self.generation.manifest_path)
+        return self.generation.manifest()
 
     @cached_property
     def other_forms(self) -> dict[str, tuple[str, ...]]:
@@ -98,32 +95,11 @@ class OpenGeneration:
             if self._vectors_done.is_set():
                 return
             try:
-                self._vectors = self._open_vectors()
+                self._vectors = self.generation.open_vectors(needed=self._needed, scratch=self._scratch)
             except StoreError as error:
                 self._vectors_failed = str(error)
             finally:
                 self._vectors_done.set()
-
-    def _open_vectors(self) -> ChromaReader:
-        from rag_mcp.stores.embedded.vectors import ChromaReader, check_database, class_folders
-        from rag_mcp.stores.embedded.verify import changed_files
-
-        # Native code aborts on a damaged index, so it only ever sees the bytes that the writer published and tested.
-        damaged = changed_files(self.generation.folder, self.generation.info, below="chroma/")
-        check_database(self.generation.chroma_path)
-        classes = class_folders(self.generation.chroma_path) if damaged else {}
-        broken = {classes.get(name.split("/")[1]) for name in damaged}
-        if None in broken or broken & self._needed:
-            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
-        hidden = {found for found in broken if found is not None}
-        reader = ChromaReader(self.generation.chroma_path, scratch=self._scratch, broken=hidden)
-        if self._of_needed(reader.counts()) != self._of_needed(self.generation.info.counts):
-            reader.close()
-            raise StoreDamaged("The vector index has lost or gained rows. Run: rag-mcp doctor --fix")
-        return reader
-
-    def _of_needed(self, counts: Mapping[str, int]) -> dict[str, int]:
-        return {name: count for name, count in counts.items() if name in self._needed}
 
     def vectors_ready(self) -> bool:
         return self._vectors_done.is_set()
@@ -182,20 +158,3 @@ class OpenGeneration:
             self.keywords.close()
         finally:
             self.generation.close()
-
-
-def _broken_classes(generation: Generation, needed: Collection[SourceClass], *, partial: bool) -> set[SourceClass]:
-    """Classes whose keyword index is not what was published; other damage raises, and a needed one if not ``partial``."""
-    from rag_mcp.stores.embedded.verify import changed_files
-
-    damaged = changed_files(generation.folder, generation.info, below=("keywords/", "manifest.json"))
-    for name in damaged:
-        _log.error("generation %s: %s has changed on disk", generation.number, name)
-    classes = {member.value: member for member in SourceClass}
-    found = [classes.get(name.split("/")[1]) if name.startswith("keywords/") else None for name in damaged]
-    broken = {member for member in found if member is not None}
-    if None in found or (broken.intersection(needed) and not partial):
-        # The class is not named: whoever asks may not be allowed to know that it exists.
-        what = "its manifest or a description" if None in found else "its keyword index"
-        raise StoreDamaged(f"Generation {generation.number} is damaged: {what} has changed on disk.")
-    return broken

@@ -15,7 +15,7 @@ from rag_mcp.stores.embedded.manifest import FileEntry
 
 if TYPE_CHECKING:
     from rag_mcp.search.live import OpenGeneration
-    from rag_mcp.stores.embedded.generations import GenerationInfo
+    from rag_mcp.stores.base import SnapshotInfo
 
 __all__ = ["build_status", "other_policy", "visible_report"]
 
@@ -69,7 +69,7 @@ def build_status(
     )
 
 
-def other_policy(info: GenerationInfo, policy: Policy) -> str | None:
+def other_policy(info: SnapshotInfo, policy: Policy) -> str | None:
     """What to know when the policy in force is not the one of the ingest that made a generation; None when it is, or
     when the generation is of a version that did not say. Profiles do not count: an index does not depend on them."""
     if info.notes.get("policy", policy.ingest_digest) == policy.ingest_digest:

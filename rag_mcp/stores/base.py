@@ -1,4 +1,4 @@
-"""What the search and ingest sides need from the two indexes; access control picks the classes before any call."""
+"""What a store is to whoever searches it; access control picks the classes before any call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Protocol
 from rag_mcp.models import Chunk, DocClass, SourceClass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rag_mcp.embedders.base import Vectors
+    from rag_mcp.stores.embedded.manifest import Manifest
 
 __all__ = [
     "Filter",
     "KeywordEvidence",
     "KeywordHit",
     "KeywordReader",
+    "Snapshot",
+    "SnapshotInfo",
     "Subject",
     "VectorHit",
     "VectorReader",
@@ -82,8 +87,6 @@ class VectorReader(Protocol):
         """Exact cosine for the ids that exist."""
         ...
 
-    def ids(self, source_class: SourceClass) -> set[str]: ...
-
     def close(self) -> None: ...
 
 
@@ -120,6 +123,48 @@ class KeywordReader(Protocol):
 
     def fetch(self, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, Chunk]: ...
 
-    def ids(self, source_class: SourceClass) -> set[str]: ...
+    def close(self) -> None: ...
+
+
+class SnapshotInfo(Protocol):
+    """What a state says of itself. ``identity`` says whether its vectors and records may be mixed with others; ``counts``
+    are passages by class."""
+
+    @property
+    def created_at(self) -> str: ...
+
+    @property
+    def identity(self) -> Mapping[str, object]: ...
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+    @property
+    def notes(self) -> Mapping[str, object]: ...
+
+
+class Snapshot(Protocol):
+    """One published state of a store, which stays what it is as long as it is open.
+
+    Damage of a class that is not ``needed`` costs nothing and is not told: nobody here may know that the class exists.
+    """
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def info(self) -> SnapshotInfo: ...
+
+    def manifest(self) -> Manifest:
+        """Raises StoreDamaged."""
+        ...
+
+    def open_keywords(self, *, needed: Collection[SourceClass], partial: bool, scratch: Path | None) -> KeywordReader:
+        """Raises StoreDamaged unless it is what was published; with ``partial``, damage costs only its classes."""
+        ...
+
+    def open_vectors(self, *, needed: Collection[SourceClass], scratch: Path | None) -> VectorReader:
+        """Raises StoreDamaged unless it is what was published."""
+        ...
 
     def close(self) -> None: ...

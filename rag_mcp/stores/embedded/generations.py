@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked, StoreReadOnly, StoreTooNew
@@ -25,15 +23,21 @@ from rag_mcp.stores.embedded.files import (
     find_link,
     fsync_folder,
     fsync_tree,
-    is_open,
     make_folder,
     note_text,
     owners_only,
     read_json,
     remove_tree,
-    tree,
     write_json,
     write_text,
+)
+from rag_mcp.stores.embedded.folder import close_folder, open_to_others, prepare_folder
+from rag_mcp.stores.embedded.generation import (
+    FORMAT_VERSION,
+    Generation,
+    GenerationInfo,
+    pin_exclusively,
+    pin_shared,
 )
 from rag_mcp.stores.embedded.owner import OWNER_FILE, Owner, read_owner
 
@@ -45,67 +49,7 @@ __all__ = [
     "GenerationStore",
 ]
 
-FORMAT_VERSION = 1
 KEPT_GENERATIONS = 2
-_COLLECTIONS = "collections"
-# What a store keeps in its folder. Other names there are somebody else's: neither judged nor closed to others.
-_OWN = re.compile(
-    r"\.?(?:CURRENT|corpus\.json|writer\.(?:lock|pid)|embeddings\.sqlite.*|(?:stat-cache|last-run|withdrawn|calibration)\.json"
-    r"|erase-pending|generations)(?:\.tmp)?"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationInfo:
-    """What generation.json says. ``checksums`` covers every file but the one Chroma rewrites when it is opened."""
-
-    number: int
-    parent: int | None
-    created_at: str
-    identity: Mapping[str, object]
-    counts: Mapping[str, int]
-    files: int
-    ids_digest: str
-    checksums: Mapping[str, list[object]]
-    vector_slots: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, object] = field(default_factory=dict)
-    format: int = FORMAT_VERSION
-
-
-@dataclass(slots=True)
-class Generation:
-    """One complete generation on disk, pinned while this object is open."""
-
-    folder: Path
-    info: GenerationInfo
-    _pin: int | None
-
-    @property
-    def number(self) -> int:
-        return self.info.number
-
-    @property
-    def manifest_path(self) -> Path:
-        return self.folder / "manifest.json"
-
-    @property
-    def chroma_path(self) -> Path:
-        return self.folder / "chroma"
-
-    @property
-    def keywords_path(self) -> Path:
-        return self.folder / "keywords"
-
-    def resized(self) -> list[str]:
-        """Names of files that are missing or have another size: a check that costs next to nothing."""
-        found = [name for name, value in self.info.checksums.items() if _size(self.folder / name) != value[0]]
-        return found if _size(self.chroma_path / "chroma.sqlite3") > 0 else [*found, "chroma/chroma.sqlite3"]
-
-    def close(self) -> None:
-        """Let the collector have it; safe to call twice."""
-        if self._pin is not None:
-            descriptor, self._pin = self._pin, None
-            os.close(descriptor)
 
 
 class GenerationStore:
@@ -195,7 +139,7 @@ class GenerationStore:
                 link = find_link(self.path(wanted))
                 if link is not None:  # opening an index writes to it, and pinning locks
                     raise StoreDamaged(f"Generation {wanted} is damaged: {link.name} is a link to another place.")
-                pin = _pin_shared(self.path(wanted) / "pin")
+                pin = pin_shared(self.path(wanted) / "pin")
             except FileNotFoundError:
                 if number is not None or (self.path(wanted) / "generation.json").is_file():
                     raise StoreDamaged(f"Generation {wanted} is missing or has no pin file.") from None
@@ -217,7 +161,8 @@ class GenerationStore:
         from filelock import FileLock, Timeout
 
         try:
-            self._prepare()
+            prepare_folder(self.root)
+            make_folder(self.folder)
             lock = FileLock(self.root / "writer.lock", mode=0o600)
             lock.acquire(blocking=False)
         except Timeout:
@@ -228,59 +173,16 @@ class GenerationStore:
         except OSError as error:
             raise StoreReadOnly(f"The store folder can't be written ({error.strerror}): {self.root}") from error
         try:
-            self._close_to_others()
+            close_folder(self.root)
             with contextlib.suppress(OSError):
                 note_text(self.root / "writer.pid", str(os.getpid()))
             yield
         finally:
             lock.release()
 
-    def _prepare(self) -> None:
-        """Make the folders, and refuse a store in which a name of ours leads elsewhere, before anything is written.
-
-        The store's own folder may be a link: its operator named it. Inside, this package makes none.
-        """
-        if self.root.is_symlink():
-            _check_folder_link(self.root)
-        collections = self.root.parent if self.root.parent.name == _COLLECTIONS else None
-        names = [collections, self.root] if collections is not None else []
-        link = next((name for name in names if name.is_symlink()), None) or self._link()
-        if link is not None:
-            raise StoreError(
-                f"Refused: {link} is a link, where the store keeps something of its own. Nothing was written. Remove "
-                "the link, or use another folder for the store."
-            )
-        if not self.root.is_dir():
-            make_folder(self.root)
-        make_folder(self.folder)
-
-    def _link(self) -> Path | None:
-        return next((link for path in self._own() if (link := find_link(path)) is not None), None)
-
-    def _own(self) -> list[Path]:
-        """What is in the store's folder and ours."""
-        try:
-            return [self.root / name for name in sorted(os.listdir(self.root)) if _OWN.fullmatch(name)]
-        except FileNotFoundError:
-            return []
-
-    def _ours(self) -> list[Path]:
-        """What only the owner may read: the store's folder, or, where other things lie in it too, what is ours of it."""
-        own = self._own()
-        ours = {_COLLECTIONS, *(path.name for path in own)}
-        whole = ours.issuperset(os.listdir(self.root))
-        return [Path(os.path.realpath(self.root))] if whole else own
-
     def open_to_others(self) -> list[Path]:
         """What others than the owner may read or write here, by its mode."""
-        return [path for start in self._ours() for path, status in tree(start) if is_open(status)]
-
-    def _close_to_others(self) -> None:
-        """Also a store that an older version left open."""
-        for path in self._ours():
-            close_to_others(path)
-        if self.root.parent.name == _COLLECTIONS:
-            GenerationStore(self.root.parent.parent)._close_to_others()
+        return open_to_others(self.root)
 
     def lock_holder(self) -> int | None:
         """Process id of the last writer, for messages; says nothing about whether the lock is held."""
@@ -382,7 +284,7 @@ class GenerationStore:
     def _remove(self, number: int) -> bool:
         folder = self.path(number)
         trash = self.folder / f".trash-{number:06d}"
-        with _exclusive(folder / "pin") as free:
+        with pin_exclusively(folder / "pin") as free:
             if not free:
                 return False
             try:
@@ -391,66 +293,3 @@ class GenerationStore:
                 return False
         remove_tree(trash)
         return True
-
-
-def _check_folder_link(root: Path) -> None:
-    """A link that names the store's folder is followed if its owner is this user or root, as the system's own
-    protection of shared folders has it."""
-    if sys.platform != "win32" and os.lstat(root).st_uid not in (os.geteuid(), 0):
-        raise StoreError(f"Refused: the store's folder {root} is a link that another user has made.")
-    if not root.is_dir():
-        raise StoreError(f"Refused: the store's folder {root} is a link that leads to no folder.")
-
-
-def _size(path: Path) -> int:
-    """In bytes; -1 when it can't be had."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
-
-
-def _pin_shared(path: Path) -> int | None:
-    """Descriptor that holds a shared lock on ``path``; None when the file is being collected right now."""
-    descriptor = owners_only(str(path), os.O_RDONLY)
-    if sys.platform == "win32":
-        return descriptor  # the open handle itself keeps Windows from renaming or deleting the folder
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
-            return descriptor
-    except FileNotFoundError:
-        pass
-    except BlockingIOError:
-        pass
-    except OSError:
-        # A file system without locks (some network mounts): read without a pin rather than not at all.
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-@contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[bool]:
-    """Yield whether nobody has ``path`` pinned, holding it exclusively meanwhile."""
-    if sys.platform == "win32":
-        yield True
-        return
-    import fcntl
-
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield True
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(descriptor)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.cache import check_cache
-from rag_mcp.stores.embedded.files import digest_tree, file_digest
-from rag_mcp.stores.embedded.generations import Generation, GenerationInfo, GenerationStore
+from rag_mcp.stores.embedded.files import digest_tree
+from rag_mcp.stores.embedded.generation import Generation, changed_files
+from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.keywords import TantivyReader
 from rag_mcp.stores.embedded.manifest import Manifest, chunk_digest, read_manifest
 from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
@@ -30,20 +31,6 @@ def checksums(folder: Path) -> dict[str, list[object]]:
     """Size and digest of every file of a finished generation that nobody may change any more."""
     found = digest_tree(folder, leave_out=REWRITTEN_ON_OPEN)
     return {name: value for name, value in found.items() if is_settled(folder / name)}
-
-
-def changed_files(folder: Path, info: GenerationInfo, *, below: str | tuple[str, ...] = "") -> list[str]:
-    """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included."""
-    return sorted(
-        name for name, value in info.checksums.items() if name.startswith(below) and not _is(folder / name, value)
-    )
-
-
-def _is(path: Path, wanted: Sequence[object]) -> bool:
-    try:
-        return path.stat().st_size == wanted[0] and file_digest(path) == list(wanted)
-    except OSError:
-        return False
 
 
 def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
@@ -111,7 +98,7 @@ def verify_store(store: GenerationStore, *, scratch: Path | None = None) -> tupl
 
 def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[str]:
     """Check every byte, id, record and vector of a generation; problems in words."""
-    problems = [f"{name}: changed on disk" for name in changed_files(generation.folder, generation.info)]
+    problems = [f"{name}: changed on disk" for name in generation.changed()]
     try:
         manifest = read_manifest(generation.manifest_path)
         if manifest.ids_digest() != generation.info.ids_digest:
