@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rag_mcp.access.policy import Policy, PolicyWatch
+from rag_mcp.access.load import PolicyWatch
+from rag_mcp.access.policy import Policy
 from rag_mcp.access.profiles import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
 from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged, StoreError
@@ -466,7 +467,7 @@ class KnowledgeBase:
 def doubtful_settings(config: Config) -> list[str]:
     """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works as something less than
     was meant, which must not go unsaid. An unusable policy file is no doubt but an error, told by every answer."""
-    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.load import load_policy
     from rag_mcp.embedders import check_embedder_name
     from rag_mcp.search.status import other_policy
 

@@ -194,7 +194,7 @@ def _check_model(config: Config) -> Iterator[Finding]:
 
 
 def _check_policy(config: Config) -> Iterator[Finding]:
-    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.load import load_policy
     from rag_mcp.access.profiles import profile_in_words, profile_problem, resolve_profile
     from rag_mcp.search.status import other_policy
 
@@ -222,7 +222,7 @@ def _check_corpus(config: Config) -> Iterator[Finding]:
 
 def _names(root: Path, config: Config) -> Finding:
     """Names that are one on another system: a copy of the folder there, or a sync client, loses one of them."""
-    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.load import load_policy
     from rag_mcp.ingest.walk import walk_corpus
 
     places: dict[str, set[str]] = {}
@@ -289,7 +289,7 @@ def _permissions(store: GenerationStore) -> Finding:
 
 
 def _check_last_run(config: Config) -> Iterator[Finding]:
-    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.load import load_policy
     from rag_mcp.access.profiles import Rights, resolve_profile
     from rag_mcp.search.status import visible_report
     from rag_mcp.stores.embedded.lastrun import read_last_run

@@ -8,19 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_mcp.access.load import MAX_POLICY_BYTES, PolicyWatch, load_policy
 from rag_mcp.access.policy import (
-    MAX_POLICY_BYTES,
     Policy,
-    PolicyWatch,
     ProfileRule,
     Rule,
     SecretAllowance,
-    built_in_policy,
     classes_of,
     classify,
     denied,
     included,
-    load_policy,
     secret_allowed,
 )
 from rag_mcp.errors import PolicyError
@@ -85,11 +82,11 @@ def settle(path):
     ],
 )
 def test_a_plain_vault_is_docs_but_for_a_few_named_folders(path, source_class):
-    assert classify(built_in_policy(), path).source_class is source_class
+    assert classify(Policy(), path).source_class is source_class
 
 
 def test_the_built_in_profiles_are_the_documented_table():
-    assert built_in_policy().profiles == {
+    assert Policy().profiles == {
         "restricted": ProfileRule(frozenset({DOCS, DECISIONS})),
         "engineer": ProfileRule(frozenset({CODE, DOCS, DECISIONS})),
         "auditor": ProfileRule(frozenset(SourceClass), frozenset({CONFIG})),
@@ -98,8 +95,8 @@ def test_the_built_in_profiles_are_the_documented_table():
 
 def test_the_built_in_policy_needs_neither_pydantic_nor_yaml():
     code = (
-        "import sys, rag_mcp.access.policy as p, rag_mcp.access.profiles, rag_mcp.ingest.walk\n"
-        "p.classify(p.load_policy(None), 'a.md'); p.PolicyWatch(None).current()\n"
+        "import sys, rag_mcp.access.load as p, rag_mcp.access.profiles, rag_mcp.ingest.walk\n"
+        "rag_mcp.access.policy.classify(p.load_policy(None), 'a.md'); p.PolicyWatch(None).current()\n"
         "print(sorted({'pydantic', 'yaml', 'pathspec'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60, check=True)
@@ -128,8 +125,8 @@ def test_folding_widens_no_pattern(pattern):
 
 
 def test_a_profile_of_one_class_keeps_its_folder_however_it_is_written():
-    assert classes_of(built_in_policy(), "Memory/a.md") == (MEMORY,)
-    assert classes_of(built_in_policy(), "Memory/a.py") == (MEMORY, CODE)
+    assert classes_of(Policy(), "Memory/a.md") == (MEMORY,)
+    assert classes_of(Policy(), "Memory/a.py") == (MEMORY, CODE)
 
 
 @given(st.text("memoryMEMORY ./\u200b\uff4dx", max_size=12))
@@ -149,7 +146,7 @@ def test_a_denial_holds_in_any_case_and_normalisation(path):
 
 
 def test_nothing_is_denied_by_default_and_a_neighbour_is_not_denied():
-    assert not denied(built_in_policy(), "private/a.md")
+    assert not denied(Policy(), "private/a.md")
     assert not denied(Policy(deny=("private/",)), "private-notes/a.md")
 
 
@@ -183,9 +180,8 @@ def test_20000_paths_are_classified_in_well_under_a_second():
 
 def test_digests_tell_what_changed():
     plain, profiled, denying = Policy(), Policy(profiles={"x": ProfileRule(frozenset())}), Policy(deny=("a",))
-    assert plain.digest == Policy().digest
-    assert len({plain.digest, profiled.digest, denying.digest}) == 3
-    assert plain.ingest_digest == profiled.ingest_digest != denying.ingest_digest
+    assert plain == Policy() and plain != profiled and profiled != denying != plain
+    assert plain.ingest_digest == Policy().ingest_digest == profiled.ingest_digest != denying.ingest_digest
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -201,7 +197,7 @@ def test_the_example_policy_loads_and_means_what_it_says():
     assert denied(policy, "PRIVATE/a.md") and denied(policy, "x/plan.Draft.md")
     assert included(policy, "src/x.py")
     assert policy.profiles["writer"].classes == {DOCS}
-    assert policy.profiles["auditor"] == built_in_policy().profiles["auditor"]
+    assert policy.profiles["auditor"] == Policy().profiles["auditor"]
 
 
 def test_rules_of_the_file_come_before_the_built_in_ones(tmp_path):
@@ -319,7 +315,7 @@ def test_an_edit_of_the_same_size_within_one_clock_tick_is_seen(tmp_path):
 
 
 def test_an_unchanged_file_is_read_and_parsed_once(tmp_path, monkeypatch):
-    import rag_mcp.access.policy as module
+    import rag_mcp.access.load as module
 
     path = write(tmp_path, "deny: [a]\n")
     settle(path)
@@ -351,4 +347,4 @@ def test_a_broken_file_closes_everything_until_it_is_repaired(tmp_path, harm):
 
 
 def test_a_watch_on_nothing_is_the_built_in_policy():
-    assert PolicyWatch(None).current() == built_in_policy()
+    assert PolicyWatch(None).current() == Policy()

@@ -1,6 +1,6 @@
 """Corpus policy: which class and project a path has, what a profile may see, what is included or denied.
 
-The values and the pure decisions; reading the YAML file is ``policy_file``'s, and loaded only when there is a file.
+The values and the pure decisions; ``policy_file`` reads YAML, and ``load`` asks for it when there is a file.
 
 The built-in policy is for a plain vault. Everything is ``docs``, except that folders named decisions, adr, adrs, rfc or
 rfcs (at any depth) hold ``decisions``, and a folder named memory, memories, config or configs *at the root* holds
@@ -17,45 +17,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
-from rag_mcp.errors import PolicyError
 from rag_mcp.models import SourceClass
 from rag_mcp.text.globs import GlobSet
 
 __all__ = [
     "BUILT_IN_PROFILES",
     "BUILT_IN_RULES",
-    "MAX_POLICY_BYTES",
     "RESTRICTED",
     "Placement",
     "Policy",
-    "PolicyWatch",
     "ProfileRule",
     "Rule",
     "WITHHELD_BY",
     "SecretAllowance",
-    "built_in_policy",
     "classes_of",
     "classify",
     "denied",
     "included",
     "is_markdown",
-    "load_policy",
     "secret_allowed",
 ]
 
 RESTRICTED = "restricted"
-MAX_POLICY_BYTES = 256 * 1024
 WITHHELD_BY = "front matter"  # the reasons of files that withhold themselves from every profile begin so
-_RACY_NS = 2_000_000_000  # the coarsest file times in use (FAT) tick every two seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ class Policy:
     """An effective policy, its patterns compiled. ``profiles`` are laid over the built-in ones, so ``restricted``
     always exists. Raises ValueError for a pattern that can't be used.
 
-    ``digest`` names all of it; ``ingest_digest`` only what an index depends on (not the profiles).
+    ``ingest_digest`` names what an index depends on (not the profiles).
     """
 
     rules: tuple[Rule, ...] = BUILT_IN_RULES
@@ -120,14 +108,12 @@ class Policy:
     include: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     allow_secrets: tuple[SecretAllowance, ...] = ()
-    digest: str = field(init=False)
     ingest_digest: str = field(init=False)
     _matchers: _Matchers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "profiles", MappingProxyType({**BUILT_IN_PROFILES, **self.profiles}))
-        object.__setattr__(self, "ingest_digest", _digest(_ingest_terms(self)))
-        object.__setattr__(self, "digest", _digest([_ingest_terms(self), _profile_terms(self.profiles)]))
+        object.__setattr__(self, "ingest_digest", _ingest_digest(self))
         object.__setattr__(self, "_matchers", _Matchers.of(self))
 
 
@@ -158,11 +144,6 @@ class _Matchers:
             deny=GlobSet(policy.deny, fold=True),
             secrets=tuple(GlobSet([allowance.glob]) for allowance in policy.allow_secrets),
         )
-
-
-def built_in_policy() -> Policy:
-    """Return the policy for a plain vault (see the module's docstring)."""
-    return Policy()
 
 
 def is_markdown(path: str) -> bool:
@@ -219,106 +200,11 @@ def secret_allowed(policy: Policy, path: str, kind: str) -> bool:
     )
 
 
-def load_policy(path: Path | None) -> Policy:
-    """Return the policy of a YAML file, or the built-in one for None. Raises PolicyError with line and key."""
-    if path is None:
-        return built_in_policy()
-    return _parse(_read(path)[0], path)
-
-
-class PolicyWatch:
-    """The policy as its file says now: looked up at every ``current()`` call, re-read only when the file changed.
-
-    A file that is missing or invalid makes every call raise PolicyError until it is repaired: what was denied in it
-    must not be shown because it can't be read. Thread-safe.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._stamp: tuple[int, ...] | None = None
-        self._raw: bytes | None = None
-        self._held: Policy | PolicyError | None = built_in_policy() if path is None else None
-
-    def current(self) -> Policy:
-        """Return the policy in force. Raises PolicyError."""
-        if self._path is not None:
-            with self._lock:
-                self._refresh(self._path)
-                held = self._held
-        else:
-            held = self._held
-        if isinstance(held, Policy):
-            return held
-        # A fresh error each time: raising one object again and again would grow its traceback.
-        raise PolicyError(str(held))
-
-    def _refresh(self, path: Path) -> None:
-        try:
-            if self._stamp is not None and self._stamp == _stamp(os.stat(path)):
-                return
-            raw, stamp = _read(path)
-        except (OSError, PolicyError) as error:
-            self._stamp = self._raw = None
-            self._held = error if isinstance(error, PolicyError) else _unreadable(path, error)
-            return
-        # A file written a moment ago can change again within one tick of its clock: look at its bytes until it is old.
-        self._stamp = None if time.time_ns() - max(stamp[1:3]) < _RACY_NS else stamp
-        if raw == self._raw:
-            return
-        self._raw = raw
-        try:
-            self._held = _parse(raw, path)
-        except PolicyError as error:
-            self._held = error
-
-
-def _parse(raw: bytes, path: Path) -> Policy:
-    from rag_mcp.access.policy_file import (
-        parse_policy,  # brings pydantic and yaml, which the built-in policy does not need
-    )
-
-    return parse_policy(raw, name=path.name)
-
-
-def _read(path: Path) -> tuple[bytes, tuple[int, ...]]:
-    """Return the file's bytes and stamp. Raises PolicyError."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before opening: a pipe would block
-            raise PolicyError(f"RAG_MCP_POLICY: {path} is not a file; name a YAML file or unset it.")
-        with open(path, "rb") as stream:
-            stamp = _stamp(os.fstat(stream.fileno()))
-            raw = stream.read(MAX_POLICY_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    if len(raw) > MAX_POLICY_BYTES:
-        raise PolicyError(
-            f"{path.name} is larger than {MAX_POLICY_BYTES // 1024} KiB; shorten it, patterns may use **."
-        )
-    return raw, stamp
-
-
-def _unreadable(path: Path, error: Exception) -> PolicyError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return PolicyError(f"RAG_MCP_POLICY: {path} can't be read ({why}); restore the file or unset the variable.")
-
-
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
-
-
-def _ingest_terms(policy: Policy) -> list[object]:
-    return [
+def _ingest_digest(policy: Policy) -> str:
+    terms = [
         [[rule.glob, rule.source_class, rule.project] for rule in policy.rules],
         list(policy.include),
         list(policy.deny),
         [[allowance.glob, sorted(allowance.kinds)] for allowance in policy.allow_secrets],
     ]
-
-
-def _profile_terms(profiles: Mapping[str, ProfileRule]) -> list[object]:
-    return [[name, sorted(rule.classes), sorted(rule.explicit_only)] for name, rule in sorted(profiles.items())]
-
-
-def _digest(terms: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(terms, ensure_ascii=True).encode("ascii")).hexdigest()

@@ -86,7 +86,7 @@ def _host_file(host: Host) -> Path:
 
 
 def _access_in_words(config: Config) -> str:
-    from rag_mcp.access.policy import load_policy
+    from rag_mcp.access.load import load_policy
     from rag_mcp.access.profiles import profile_in_words, profile_problem, resolve_profile
 
     policy = load_policy(config.policy_path)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from rag_mcp.access.policy import load_policy
+from rag_mcp.access.load import load_policy
 from rag_mcp.config import Config
 from rag_mcp.errors import CorpusError, StoreDamaged
 from rag_mcp.ingest.baseline import Baseline, open_baseline

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_mcp.access.policy import Policy, ProfileRule, Rule, built_in_policy
+from rag_mcp.access.policy import Policy, ProfileRule, Rule
 from rag_mcp.access.profiles import (
     AccessPlan,
     Rights,
@@ -43,13 +43,13 @@ MISSPELT = [
 
 @pytest.mark.parametrize("raw", MISSPELT)
 def test_every_name_but_the_exact_one_is_restricted(raw):
-    profile = resolve_profile(raw, built_in_policy())
+    profile = resolve_profile(raw, Policy())
     assert (profile.name, profile.classes) == ("restricted", {DOCS, DECISIONS})
 
 
 @given(st.text())
 def test_no_text_gives_more_than_a_defined_profile(raw):
-    policy = built_in_policy()
+    policy = Policy()
     assert resolve_profile(raw, policy).name == (raw if raw in policy.profiles else "restricted")
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_name_gets_what_the_policy_calls_restricted():
     ],
 )
 def test_the_plan_is_the_documented_table(name, requested, plan):
-    assert plan_access(resolve_profile(name, built_in_policy()), requested) == plan
+    assert plan_access(resolve_profile(name, Policy()), requested) == plan
 
 
 @given(CLASSES, CLASSES, REQUESTS, st.sampled_from(SourceClass))
@@ -106,7 +106,7 @@ def test_the_class_of_the_index_and_the_class_of_today_must_both_be_permitted(
 
 
 def test_what_was_withdrawn_is_seen_by_nobody():
-    policy = built_in_policy()
+    policy = Policy()
     for name in policy.profiles:
         rights = Rights(resolve_profile(name, policy), policy, {"a.md": Withdrawal(1, Cause.GONE, "")})
         assert rights.may_open(DOCS, "b.md")
@@ -124,7 +124,7 @@ def test_a_denied_path_is_seen_by_nobody_in_any_spelling():
 
 
 def test_an_exact_path_opens_an_explicit_class_and_a_listing_does_not():
-    policy = built_in_policy()
+    policy = Policy()
     auditor = resolve_profile("auditor", policy)
     assert Rights(auditor, policy).may_open(CONFIG, "config/q.md")
     assert not Rights(auditor, policy).may_see(CONFIG, "config/q.md", requested=None)
