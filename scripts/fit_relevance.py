@@ -30,6 +30,9 @@ import numpy as np  # noqa: E402 - after the path, so that a checkout works unin
 from rag_mcp.config import Config  # noqa: E402
 from rag_mcp.embedders import open_embedder  # noqa: E402
 from rag_mcp.evaluation import read_questions  # noqa: E402
+from rag_mcp.evaluation.gate import calibration_error  # noqa: E402
+from rag_mcp.evaluation.logistic import fit_line  # noqa: E402
+from rag_mcp.evaluation.metrics import ndcg_of_ranks  # noqa: E402
 from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
 from rag_mcp.models import Mode, SearchRequest, SourceClass  # noqa: E402
 from rag_mcp.search.live import OpenGeneration  # noqa: E402
@@ -120,10 +123,15 @@ def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
     )
 
 
+def trust_in_cosines(data: SetData, parameters: dict[str, float]) -> np.ndarray:
+    """How far the cosines of each question count: as far as it is familiar."""
+    share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
+    return np.clip(share, parameters["floor"], 1.0)
+
+
 def score(data: SetData, parameters: dict[str, float]) -> np.ndarray:
     """The linear score of every candidate; a cosine counts as far as the question is familiar."""
-    share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
-    trust = np.clip(share, parameters["floor"], 1.0)[data.question]
+    trust = trust_in_cosines(data, parameters)[data.question]
     weights = np.array([1.0, *(parameters[name] for name in COLUMNS[1:])])
     values = data.values.copy()
     values[:, 0] *= trust
@@ -140,14 +148,12 @@ def ndcg(data: SetData, scores: np.ndarray, chosen: np.ndarray) -> float:
     """Mean nDCG@10 of files over the answerable questions chosen."""
     table = np.full((len(data.answerable), data.file.max() + 1), -np.inf)
     np.maximum.at(table, (data.question, data.file), scores)
-    gains = np.zeros(len(data.answerable))
+    ranks: list[list[int]] = [[] for _ in data.answerable]
     hits = np.unique(np.stack([data.question[data.in_file], data.file[data.in_file]]), axis=1)
     for question, file in hits.T:
-        rank = 1 + int((table[question] > table[question, file]).sum())
-        gains[question] += 1 / np.log2(rank + 1) if rank <= 10 else 0.0
-    ideal = np.array([sum(1 / np.log2(i + 2) for i in range(min(10, n))) for n in data.relevant])
-    use = data.answerable & chosen
-    return float((gains[use] / ideal[use]).mean()) if use.any() else float("nan")
+        ranks[question].append(1 + int((table[question] > table[question, file]).sum()))
+    use = np.flatnonzero(data.answerable & chosen)
+    return float(np.mean([ndcg_of_ranks(ranks[i], data.relevant[i]) for i in use])) if len(use) else float("nan")
 
 
 def chunk_hit(data: SetData, scores: np.ndarray, chosen: np.ndarray, depth: int = 5) -> float:
@@ -200,8 +206,7 @@ def fitted_prior(sets: list[SetData], parameters: dict[str, float]) -> float:
     levels: dict[bool, list[float]] = {True: [], False: []}
     gaps = []
     for data in sets:
-        share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
-        trust = np.clip(share, parameters["floor"], 1.0)
+        trust = trust_in_cosines(data, parameters)
         use = data.answerable & data.fit
         level = float(np.quantile(best_by_question(data, score(data, parameters))[use], 1 - ANSWERED))
         foreign = bool(trust[use].mean() < 0.8)
@@ -230,37 +235,10 @@ def first_results(sets: list[SetData], scorer, part: str) -> tuple[np.ndarray, .
     return tuple(np.concatenate(part) for part in (tops, right, weight))
 
 
-def platt(tops: np.ndarray, right: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Weighted logistic regression of one variable, by Newton's method: (slope, intercept)."""
-    slope, intercept = 1.0, 0.0
-    for _ in range(100):
-        p = 1 / (1 + np.exp(-(slope * tops + intercept)))
-        gradient = np.array([((p - right) * weight * tops).sum(), ((p - right) * weight).sum()])
-        h = weight * p * (1 - p)
-        hessian = np.array([[(h * tops * tops).sum(), (h * tops).sum()], [(h * tops).sum(), h.sum()]])
-        step = np.linalg.solve(hessian + 1e-9 * np.eye(2), gradient)
-        slope, intercept = slope - step[0], intercept - step[1]
-        if np.abs(step).max() < 1e-9:
-            break
-    return float(slope), float(intercept)
-
-
-def calibration_error(p: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
-    """Expected calibration error over ten equal bins (Naeini et al. 2015), weighted."""
-    total = 0.0
-    for low in np.arange(0, 1, 0.1):
-        inside = (p >= low) & (p < low + 0.1 + (low > 0.85))
-        if inside.any():
-            share = weight[inside].sum() / weight.sum()
-            gap = np.average(p[inside], weights=weight[inside]) - np.average(right[inside], weights=weight[inside])
-            total += share * abs(gap)
-    return float(total)
-
-
 def head(sets: list[SetData], weights: dict[str, float], scorer) -> dict[str, object]:
     """Scale the weights to log odds and set the thresholds, all on the fitting half."""
     tops, right, weight = first_results(sets, scorer, "fit")
-    slope, intercept = platt(tops, right, weight)
+    slope, intercept = fit_line(tops.tolist(), right.tolist(), weight.tolist())
 
     def log_odds(values: np.ndarray) -> np.ndarray:
         return slope * values + intercept
@@ -283,8 +261,12 @@ def head(sets: list[SetData], weights: dict[str, float], scorer) -> dict[str, ob
         "intercept": round(intercept, 4),
         "weights": {name: round(slope * value, 4) for name, value in weights.items()},
         "thresholds": {"high": round(float(high), 3), "medium": round(float(np.quantile(medium, MEDIUM_SETS)), 3)},
-        "ece_held_out": round(calibration_error(probability(log_odds(held[0])), held[1], held[2]), 4),
+        "ece_held_out": round(_held_out_error(probability(log_odds(held[0])), held[1], held[2]), 4),
     }
+
+
+def _held_out_error(p: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
+    return calibration_error(list(zip(p.tolist(), right.tolist(), strict=True)), weight.tolist())
 
 
 def _precision(chosen: np.ndarray, right: np.ndarray, weight: np.ndarray) -> float:
@@ -334,16 +316,14 @@ def fit(sets: list[SetData], embedder: str) -> dict[str, object]:
     weights = {"cosine": 1.0, **{name: parameters[name] for name in COLUMNS[1:]}}
 
     def hybrid(data: SetData) -> np.ndarray:
-        share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
-        trust = np.clip(share, parameters["floor"], 1.0)[data.question]
+        trust = trust_in_cosines(data, parameters)[data.question]
         return score(data, parameters) + (1 - trust) * prior * data.values[:, 1]
 
     def keywords(data: SetData) -> np.ndarray:
         return data.values[:, 1:] @ np.array([parameters[name] for name in COLUMNS[1:]])
 
     def vectors(data: SetData) -> np.ndarray:
-        share = (data.familiarity - parameters["low"]) / (parameters["high"] - parameters["low"])
-        trust = np.clip(share, parameters["floor"], 1.0)[data.question]
+        trust = trust_in_cosines(data, parameters)[data.question]
         return data.values[:, 0] * trust
 
     heads = {

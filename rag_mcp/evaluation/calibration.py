@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.evaluation.logistic import fit_line, logit, sigmoid
 
 __all__ = [
     "MIN_ANSWERABLE",
@@ -28,8 +29,6 @@ MIN_UNANSWERABLE = 10
 
 _MIN_ABOVE_HIGH = 10
 _NEVER_HIGH = 1.0
-_EDGE = 1e-6
-_NEWTON_STEPS = 100
 _GRID_LOGIT = 10.0
 _GRID_STEPS = 80
 
@@ -173,13 +172,13 @@ def fit_platt(scored: Sequence[ScoredQuestion]) -> Recalibration:
     _check_fit(scored)
     positives = sum(question.relevant for question in scored)
     smoothed = (positives + 1) / (positives + 2), 1 / (len(scored) - positives + 2)
-    xs = [_logit(question.score) for question in scored]
+    xs = [logit(question.score) for question in scored]
     targets = [smoothed[0] if question.relevant else smoothed[1] for question in scored]
-    slope, offset = _newton(xs, targets)
+    slope, offset = fit_line(xs, targets)
     if slope < 0:
-        slope, offset = 0.0, _logit(sum(targets) / len(targets))
+        slope, offset = 0.0, logit(sum(targets) / len(targets))
     grid = [_GRID_LOGIT * (2 * step / _GRID_STEPS - 1) for step in range(_GRID_STEPS + 1)]
-    return Recalibration(tuple((_sigmoid(x), _sigmoid(slope * x + offset)) for x in grid), len(scored))
+    return Recalibration(tuple((sigmoid(x), sigmoid(slope * x + offset)) for x in grid), len(scored))
 
 
 def fit_calibration(
@@ -198,57 +197,3 @@ def _check_fit(scored: Sequence[ScoredQuestion]) -> None:
     _check_scores(scored)
     answerable = sum(question.answerable for question in scored)
     _check_counts(answerable, len(scored) - answerable, answered_target=0.95)
-
-
-def _newton(xs: Sequence[float], targets: Sequence[float]) -> tuple[float, float]:
-    slope, offset = 1.0, 0.0
-    loss = _loss(xs, targets, slope, offset)
-    for _ in range(_NEWTON_STEPS):
-        step_slope, step_offset = _newton_step(xs, targets, slope, offset)
-        size = 1.0
-        while size > 1e-10:
-            tried = slope + size * step_slope, offset + size * step_offset
-            tried_loss = _loss(xs, targets, *tried)
-            if tried_loss < loss:
-                break
-            size /= 2
-        else:
-            break
-        (slope, offset), loss = tried, tried_loss
-    return slope, offset
-
-
-def _newton_step(xs: Sequence[float], targets: Sequence[float], slope: float, offset: float) -> tuple[float, float]:
-    ridge = 1e-12
-    h11, h22, h21, g1, g2 = ridge, ridge, 0.0, 0.0, 0.0
-    for x, target in zip(xs, targets, strict=True):
-        p = _sigmoid(slope * x + offset)
-        weight, gap = p * (1 - p), p - target
-        h11 += x * x * weight
-        h21 += x * weight
-        h22 += weight
-        g1 += x * gap
-        g2 += gap
-    determinant = h11 * h22 - h21 * h21
-    if determinant <= 0:
-        return 0.0, -g2 / h22
-    return -(h22 * g1 - h21 * g2) / determinant, -(h11 * g2 - h21 * g1) / determinant
-
-
-def _loss(xs: Sequence[float], targets: Sequence[float], slope: float, offset: float) -> float:
-    return math.fsum(
-        _softplus(slope * x + offset) - target * (slope * x + offset) for x, target in zip(xs, targets, strict=True)
-    )
-
-
-def _softplus(z: float) -> float:
-    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
-
-
-def _sigmoid(z: float) -> float:
-    return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
-
-
-def _logit(p: float) -> float:
-    kept = min(max(p, _EDGE), 1 - _EDGE)
-    return math.log(kept / (1 - kept))

@@ -136,12 +136,16 @@ def auroc_interval(
     return Interval(area, float(low), float(high), len(positives) + len(negatives))
 
 
-def reliability(pairs: Iterable[tuple[float, bool]], *, bins: int = BINS) -> tuple[Bin, ...]:
+def reliability(pairs: Iterable[tuple[float, bool]]) -> tuple[Bin, ...]:
     """Equal-width bins over 0..1 of (score, relevant); a score on an edge belongs to the upper bin, 1 to the last."""
-    groups: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    groups: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for score, relevant in pairs:
-        groups[min(max(int(score * bins), 0), bins - 1)].append((score, relevant))
-    return tuple(_bin(index / bins, (index + 1) / bins, group) for index, group in enumerate(groups))
+        groups[_bin_of(score)].append((score, relevant))
+    return tuple(_bin(index / BINS, (index + 1) / BINS, group) for index, group in enumerate(groups))
+
+
+def _bin_of(score: float) -> int:
+    return min(max(int(score * BINS), 0), BINS - 1)
 
 
 def _bin(low: float, high: float, group: Sequence[tuple[float, bool]]) -> Bin:
@@ -151,14 +155,15 @@ def _bin(low: float, high: float, group: Sequence[tuple[float, bool]]) -> Bin:
     return Bin(low, high, count, sum(score for score, _ in group) / count, sum(right for _, right in group) / count)
 
 
-def calibration_error(pairs: Sequence[tuple[float, bool]], *, bins: int = BINS) -> float:
-    """Expected calibration error: count-weighted gap of mean score and share relevant (Naeini et al. 2015)."""
-    gaps = (
-        one.count * abs(one.mean_score - one.share_relevant)
-        for one in reliability(pairs, bins=bins)
-        if one.mean_score is not None and one.share_relevant is not None
-    )
-    return sum(gaps) / len(pairs)
+def calibration_error(pairs: Sequence[tuple[float, bool]], weights: Sequence[float] | None = None) -> float:
+    """Expected calibration error: the gap of mean score and share relevant in each bin, weighted by what it holds
+    (Naeini et al. 2015)."""
+    bins: list[list[tuple[float, float, float]]] = [[] for _ in range(BINS)]
+    for (score, relevant), weight in zip(pairs, weights or [1.0] * len(pairs), strict=True):
+        bins[_bin_of(score)].append((weight, weight * score, weight * relevant))
+    sums = [tuple(map(sum, zip(*rows, strict=True))) for rows in bins if rows]
+    gaps = (weight * abs(scores / weight - right / weight) for weight, scores, right in sums)
+    return sum(gaps) / sum(weight for weight, _, _ in sums)
 
 
 def brier(pairs: Sequence[tuple[float, bool]]) -> float:

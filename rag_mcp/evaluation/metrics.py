@@ -36,6 +36,7 @@ __all__ = [
     "hit",
     "interval",
     "ndcg",
+    "ndcg_of_ranks",
     "paired_difference",
     "percentile",
     "reciprocal_rank",
@@ -90,8 +91,13 @@ def reciprocal_rank(files: Sequence[str], relevant: Set[str]) -> float:
 
 def ndcg(files: Sequence[str], relevant: Set[str], k: int = 10) -> float:
     """Normalised discounted cumulative gain of distinct ``files``; 0 when nothing is relevant."""
-    gained = sum(_discount(rank) for rank, file in enumerate(files[:k], start=1) if file in relevant)
-    ideal = sum(_discount(rank) for rank in range(1, min(len(relevant), k) + 1))
+    return ndcg_of_ranks([rank for rank, file in enumerate(files, start=1) if file in relevant], len(relevant), k)
+
+
+def ndcg_of_ranks(ranks: Iterable[int], relevant: int, k: int = 10) -> float:
+    """The same, of the ``ranks`` (from 1) at which some of the ``relevant`` files were found."""
+    gained = sum(_discount(rank) for rank in ranks if rank <= k)
+    ideal = sum(_discount(rank) for rank in range(1, min(relevant, k) + 1))
     return gained / ideal if ideal else 0.0
 
 
@@ -128,11 +134,9 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The value at ``share`` (0..1) of the sorted values, linearly interpolated; NaN for no values."""
     if not values:
         return math.nan
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    import numpy as np
+
+    return float(np.quantile(values, share))
 
 
 def interval(values: Sequence[float], *, resamples: int = RESAMPLES, seed: int = SEED) -> Interval | None:
