@@ -119,7 +119,8 @@ class IgnoreRules:
         loose = folded(path)
         # Where folding does no more than make letters small, the patterns as written, in any case, say the same.
         same = self._lowered and loose == path.lower()
-        hits = [*self._written.hits(composed(path)), *self._loose.hits(loose, wildcards=not same)]
+        hits = self._written.hits(composed(path))
+        hits += self._loose.hits(loose, wildcards=not same)
         if not hits:
             return None
         if met is not None:
@@ -155,20 +156,21 @@ class _Table:
         self._anywhere = _compiled(patterns, named=True)
         self._rooted = _compiled(patterns, named=False)
 
-    def hits(self, path: str, *, wildcards: bool = True) -> Iterator[int]:
+    def hits(self, path: str, *, wildcards: bool = True) -> list[int]:
         """The last pattern of each kind that matches."""
-        name = path[path.rfind("/", 0, -1) + 1 :]
-        if name in self.names:
-            yield self.names[name]
-        if path in self.paths:
-            yield self.paths[path]
-        if wildcards:
-            for compiled, text in ((self._anywhere, name), (self._rooted, path)):
-                if compiled is not None and (found := compiled[0].fullmatch(text)) and found.lastindex is not None:
-                    yield compiled[1][found.lastindex - 1]
+        found = [self.paths[path]] if path in self.paths else []
+        if wildcards and self._rooted is not None:
+            found += _last(self._rooted, path)
+        if self.names or (wildcards and self._anywhere is not None):
+            name = path[path.rfind("/", 0, -1) + 1 :]
+            if name in self.names:
+                found.append(self.names[name])
+            if wildcards and self._anywhere is not None:
+                found += _last(self._anywhere, name)
+        return found
 
 
-_Compiled = tuple[re.Pattern[str], tuple[int, ...]] | None
+_Compiled = tuple[re.Pattern[str], tuple[int, ...]]
 
 
 def _plain(patterns: Mapping[int, Pattern], *, named: bool) -> dict[str, int]:
@@ -181,12 +183,17 @@ def _plain(patterns: Mapping[int, Pattern], *, named: bool) -> dict[str, int]:
     return found
 
 
-def _compiled(patterns: Mapping[int, Pattern], *, named: bool) -> _Compiled:
+def _compiled(patterns: Mapping[int, Pattern], *, named: bool) -> _Compiled | None:
     chosen = [i for i, pattern in patterns.items() if pattern.literal is None and pattern.named is named]
     if not chosen:
         return None
     chosen.reverse()  # the last pattern decides, and a regular expression takes the first alternative
     return re.compile("|".join(f"({patterns[i].regex()})" for i in chosen), re.DOTALL), tuple(chosen)
+
+
+def _last(compiled: _Compiled, text: str) -> tuple[int, ...]:
+    found = compiled[0].fullmatch(text)
+    return () if found is None or found.lastindex is None else (compiled[1][found.lastindex - 1],)
 
 
 def _meets(pattern: Pattern, paths: Iterable[str]) -> bool:

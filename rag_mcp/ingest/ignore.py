@@ -391,5 +391,6 @@ def suggestion(asked: str, known: Mapping[str, str]) -> str | None:
     if wanted in known:
         return known[wanted]
     elsewhere = sorted(path for path in known if path.endswith(f"/{wanted}"))
-    close = elsewhere or difflib.get_close_matches(wanted, list(known)[:2_000], n=1, cutoff=0.75)
+    alike = [path for path in known if 0.6 * len(wanted) <= len(path) <= len(wanted) / 0.6]  # what the cutoff lets pass
+    close = elsewhere or difflib.get_close_matches(wanted, alike[:2_000], n=1, cutoff=0.75)
     return known[close[0]] if close else None

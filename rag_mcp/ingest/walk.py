@@ -181,9 +181,10 @@ def _known_paths(files: Sequence[CorpusFile], folder: str = "") -> Mapping[str, 
     """The files and folders below ``folder``, as paths from there."""
     known: dict[str, None] = {}
     for file in files:
-        if file.path.startswith(folder):
-            parts = file.path[len(folder) :].split("/")
-            known.update(dict.fromkeys("/".join(parts[:length]) for length in range(1, len(parts) + 1)))
+        path = file.path[len(folder) :] if file.path.startswith(folder) else ""
+        while path and path not in known:
+            known[path] = None
+            path = path.rpartition("/")[0]
     return by_folded(known)
 
 
@@ -461,8 +462,12 @@ def _real_root(root: Path) -> str:
 
 def _ignored(path: str, ignores: tuple[IgnoreFile, ...]) -> bool:
     """The innermost ignore file that says anything decides, as in git; all are asked, for what their patterns meet."""
-    verdicts = [ignore.verdict(path) for ignore in ignores]
-    return next((verdict for verdict in verdicts if verdict is not None), False)
+    decided: bool | None = None
+    for ignore in ignores:
+        verdict = ignore.verdict(path)
+        if decided is None:
+            decided = verdict
+    return bool(decided)
 
 
 def _is_within(path: str, folders: Container[str]) -> bool:
