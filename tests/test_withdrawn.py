@@ -263,6 +263,25 @@ def test_what_is_masked_today_is_not_shown_in_clear_from_an_older_generation(lib
     assert "gate.md" not in {result.citation.source for result in answer.results}
 
 
+@pytest.mark.parametrize("moved", ["to another class", "to another name"])
+def test_what_is_masked_where_it_was_moved_is_not_shown_in_clear_where_it_was(library, tmp_path, moved):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('version: 1\nallow_secrets: [{path: "open/**"}]\n', encoding="utf-8")
+    text = "# Gate\n\nThe harbour gate.\n\npassword: Heron-Marble42\n"
+    library.write({"open/gate.md": text})
+    library.ingest(config={"policy_path": policy})
+    if moved == "to another class":
+        policy.write_text('version: 1\nrules: [{path: "open/**", class: memory}]\n', encoding="utf-8")
+    else:
+        library.remove("open/gate.md")
+        library.write({"hall/gate.md": text})
+    library.ingest(config={"policy_path": policy})
+    damage_newest(library)
+    shown = library.search("harbour gate", k=20, base=library.base(profile="auditor", policy_path=policy)).results
+    assert shown
+    assert not any("Heron-Marble42" in (result.text or "") for result in shown)
+
+
 def test_a_text_that_was_withdrawn_stays_so_when_its_document_comes_back_with_another(library):
     head(library, "---\naccess: none\n---\n")
     library.ingest()

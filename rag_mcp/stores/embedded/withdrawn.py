@@ -69,19 +69,23 @@ def withdraw(
     for manifest in before:
         for path, entry in manifest.files.items():
             now = after.files.get(path)
-            if now is None:
-                found[path] = lost(path, entry.sha256, entry.source_class)
-            elif now.source_class is not entry.source_class:
-                found[path] = Withdrawal(number, Cause.MOVED, entry.sha256, now.source_class)
-            elif _newly_masked(path, manifest, after):
+            missing = lost(path, entry.sha256, entry.source_class) if now is None else None
+            name = path if missing is None else missing.renamed
+            # First of all: whoever may see where it is now may see it masked, and no profile sees it in clear.
+            if name is not None and _newly_masked(path, manifest, name, after):
                 found[path] = Withdrawal(number, Cause.MASKED, entry.sha256)
+            elif missing is not None:
+                found[path] = missing
+            elif now is not None and now.source_class is not entry.source_class:
+                found[path] = Withdrawal(number, Cause.MOVED, entry.sha256, now.source_class)
     return found
 
 
-def _newly_masked(path: str, before: Manifest, after: Manifest) -> bool:
-    """Whether ``before`` shows what ``after`` masks: other lines of an edited file do not tell, so it is not asked."""
-    then, now = _masked(before, path), _masked(after, path)
-    same_text = before.files[path].sha256 == after.files[path].sha256
+def _newly_masked(path: str, before: Manifest, name: str, after: Manifest) -> bool:
+    """Whether ``before`` shows what ``after`` masks under ``name``: other lines of an edited file do not tell, so it is
+    not asked."""
+    then, now = _masked(before, path), _masked(after, name)
+    same_text = before.files[path].sha256 == after.files[name].sha256
     return bool(now) and (not then or (same_text and then != now))
 
 
