@@ -12,8 +12,8 @@ from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.plan import FilePlan
 from rag_mcp.ingest.statcache import status_of, write_stat_cache
 from rag_mcp.ingest.withdrawals import settle_withdrawals
+from rag_mcp.stores.embedded.collector import KEPT_GENERATIONS, collect_for_good
 from rag_mcp.stores.embedded.files import writing
-from rag_mcp.stores.embedded.generations import KEPT_GENERATIONS
 from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
 
 __all__ = ["collect", "remember"]
@@ -45,7 +45,7 @@ def collect(run: Context, manifest: Manifest, *, published: bool) -> None:
                 _point_anew(run)
             settle_withdrawals(run, manifest)
             run.store.sweep()
-            run.store.collect_for_good(asked=run.options.clean, keep=KEPT_GENERATIONS)
+            collect_for_good(run.store, asked=run.options.clean, keep=KEPT_GENERATIONS)
         run.on_step(Step.COLLECTED)
         if published:
             _trim_cache(run)

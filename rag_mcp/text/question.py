@@ -6,6 +6,7 @@ Pure: it reads document frequencies through ``Statistics`` and knows nothing of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -150,25 +151,76 @@ def _tells(piece: Piece) -> bool:
     return not piece.surface.isascii() or len(piece.complete) > (2 if piece.number else 1)
 
 
-class Planner:
-    """Reads one question against the statistics of the classes asked, and of no others."""
+class _Vocabulary:
+    """What the classes asked, and no others, know of words."""
 
     def __init__(self, classes: Sequence[Statistics], stem: Stem) -> None:
         self._classes = classes
         self._stem = stem
-        self._documents = sum(known.documents for known in classes)
-        languages: dict[str, int] = {}
+        self.documents = sum(known.documents for known in classes)
+        languages: Counter[str] = Counter()
         for known in classes:
-            for language, count in known.languages.items():
-                languages[language] = languages.get(language, 0) + count
+            languages.update(known.languages)
         ranked = sorted(languages, key=lambda language: (-languages[language], language))
-        self._languages = [language for language in ranked if language in LANGUAGES]
+        self.languages = [language for language in ranked if language in LANGUAGES]
+
+    def stems(self, words: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Every form a word may have been indexed under: as it is, and its stem in each language present."""
+        distinct = sorted(words)
+        by_language = [stem_map(distinct, language, self._stem) for language in self.languages]
+        return {word: tuple(dict.fromkeys([word, *(stems[word] for stems in by_language)])) for word in distinct}
+
+    def begins_longer(self, prefix: str) -> bool:
+        return any(known.prefixed(prefix, 1) for known in self._classes)
+
+    def beginning(self, prefix: str) -> list[str]:
+        """The most frequent terms with that beginning."""
+        totals: Counter[str] = Counter()
+        for known in self._classes:
+            totals.update(dict(known.prefixed(prefix, 16 * _MAX_PREFIX_TERMS)))
+        return sorted(totals, key=lambda term: (-totals[term], term))[:_MAX_PREFIX_TERMS]
+
+    def digests(self, word: str) -> tuple[str, ...]:
+        """Terms that begin with a hexadecimal word: a shortened commit or checksum finds the full one."""
+        if not is_digest(word):
+            return ()
+        found = {term for known in self._classes for term, _ in known.prefixed(word, _MAX_DIGEST_TERMS)}
+        return tuple(sorted(found)[:_MAX_DIGEST_TERMS])
+
+    def readings(self, words: Sequence[tuple[int, str]]) -> tuple[Phrase, ...]:
+        """The words as a phrase in each language present (and unstemmed), where every word is known."""
+        distinct = [word for _, word in words]
+        maps = [stem_map(distinct, language, self._stem) for language in [*self.languages, NO_LANGUAGE]]
+        start = words[0][0]
+        found = {tuple((at - start, stems[word]) for at, word in words): None for stems in maps}
+        return tuple(phrase for phrase in found if all(self.frequency(term) for _, term in phrase))
+
+    def known(self, terms: Iterable[str]) -> tuple[str, ...]:
+        return tuple(term for term in dict.fromkeys(terms) if self.frequency(term))
+
+    def frequency(self, term: str) -> int:
+        return sum(known.frequency("body", term) for known in self._classes)
+
+    def group_idf(self, variants: Sequence[str]) -> float:
+        """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word.
+
+        A word nobody uses weighs what a word used once does: in a handful of notes its absence says little, and in a
+        large corpus the two are nearly equal.
+        """
+        return idf(self.documents, max(1, max(map(self.frequency, variants), default=0)))
+
+
+class Planner:
+    """Reads one question against the statistics of the classes asked, and of no others."""
+
+    def __init__(self, classes: Sequence[Statistics], stem: Stem) -> None:
+        self._words = _Vocabulary(classes, stem)
 
     def plan(self, text: str) -> Plan:
         query = read_query(text)
         pieces = query.pieces[:_MAX_WORDS]
         language = self._language(text, pieces)
-        stems = self._stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
+        stems = self._words.stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
         content = self._content(pieces, language)
         kept = content or list(pieces)
         units = self._units(kept, language, stems, self._designations(pieces, language))
@@ -188,7 +240,7 @@ class Planner:
         """The language of a question; one of a few short words, all without content in one language, is in that one."""
         found = detect_language(text)
         words = {part for piece in pieces for part in piece.parts}
-        default = self._languages[0] if self._languages else "en"
+        default = self._words.languages[0] if self._words.languages else "en"
         if found != NO_LANGUAGE or len(words) < 2:
             return default if found == NO_LANGUAGE else found
         alike = (code for code in (default, *LANGUAGES) if all(is_stop_word(word, code) for word in words))
@@ -204,7 +256,7 @@ class Planner:
             or not (
                 all(is_stop_word(part, language) for part in piece.parts)
                 or (at in asking and piece.parts[0] in _MEASURES)
-                or (is_grammar(piece) and not self._frequency(piece.complete))
+                or (is_grammar(piece) and not self._words.frequency(piece.complete))
             )
         ]
 
@@ -221,12 +273,6 @@ class Planner:
             elif _YEAR.fullmatch(number):
                 found[number] = number
         return found
-
-    def _stems(self, words: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Every form a word may have been indexed under: as it is, and its stem in each language present."""
-        distinct = sorted(words)
-        by_language = [stem_map(distinct, language, self._stem) for language in self._languages]
-        return {word: tuple(dict.fromkeys([word, *(stems[word] for stems in by_language)])) for word in distinct}
 
     def _units(
         self,
@@ -262,33 +308,32 @@ class Planner:
         """What stands for a pair of letters that no chunk has, be it two words or a word and its particle: the letters
         themselves, where each of them is known."""
         content = [letter for letter in letters(piece) if not is_particle(letter)]
-        if not content or not all(map(self._frequency, content)):
+        if not content or not all(map(self._words.frequency, content)):
             return []
         credit = _LETTER_CREDIT if len(content) > 1 else 1.0
         return [replace(self._word_unit(letter, [letter]), weight=credit, credit=credit) for letter in content]
 
     def _fixed(self, label: str, piece: Piece) -> str:
         """The spelling of a number or code; none where it is the beginning of longer numbers: 3.4.1 is a 3.4 too."""
-        longer = any(known.prefixed(f"{label}.", 1) for known in self._classes)
-        return "" if longer else piece.surface
+        return "" if self._words.begins_longer(f"{label}.") else piece.surface
 
     def _word_unit(self, word: str, forms: Iterable[str]) -> Unit:
-        found = self._known((*forms, *self._digests(word)))
-        return Unit(word, found, self._group_idf(found))
+        found = self._words.known((*forms, *self._words.digests(word)))
+        return Unit(word, found, self._words.group_idf(found))
 
     def _identifier_unit(self, piece: Piece, parts: tuple[str, ...]) -> Unit:
         whole = piece.complete
-        found = self._known((*self._stems([whole])[whole], *self._digests(whole)))
+        found = self._words.known((*self._words.stems([whole])[whole], *self._words.digests(whole)))
         phrases: tuple[Phrase, ...] = ()
         glued = _GLUED.fullmatch(whole)
         words = glued.groups() if glued else piece.parts
         if 1 < len(words) <= _MAX_PHRASE_TERMS:
-            phrases = self._readings(list(enumerate(words)))
+            phrases = self._words.readings(list(enumerate(words)))
         code = piece.code
         return Unit(
             whole,
             found,
-            self._group_idf(found),
+            self._words.group_idf(found),
             phrases=phrases,
             exact=True,
             parts=() if code else parts,  # the parts of another code are no part of an answer
@@ -296,21 +341,10 @@ class Planner:
         )
 
     def _prefix_unit(self, prefix: str, stems: Mapping[str, tuple[str, ...]]) -> Unit:
-        totals: dict[str, int] = {}
-        for known in self._classes:
-            for term, count in known.prefixed(prefix, 16 * _MAX_PREFIX_TERMS):
-                totals[term] = totals.get(term, 0) + count
-        ranked = sorted(totals, key=lambda term: (-totals[term], term))[:_MAX_PREFIX_TERMS]
-        variants = tuple(dict.fromkeys([*self._known(stems[prefix]), *ranked]))
-        frequency = min(self._documents, sum(self._frequency(term) for term in variants))
-        return Unit(f"{prefix}*", variants, idf(self._documents, frequency))
-
-    def _digests(self, word: str) -> tuple[str, ...]:
-        """Terms that begin with a hexadecimal word: a shortened commit or checksum finds the full one."""
-        if not is_digest(word):
-            return ()
-        found = {term for known in self._classes for term, _ in known.prefixed(word, _MAX_DIGEST_TERMS)}
-        return tuple(sorted(found)[:_MAX_DIGEST_TERMS])
+        ranked = self._words.beginning(prefix)
+        variants = tuple(dict.fromkeys([*self._words.known(stems[prefix]), *ranked]))
+        frequency = min(self._words.documents, sum(self._words.frequency(term) for term in variants))
+        return Unit(f"{prefix}*", variants, idf(self._words.documents, frequency))
 
     def _with_typos(self, units: Iterable[Unit]) -> Iterator[Unit]:
         """Give words no chunk has their neighbours one edit away, at a discount."""
@@ -322,8 +356,8 @@ class Planner:
                 yield unit
                 continue
             left -= 1
-            forms = {form for found in self._stems(spelling_neighbours(word)).values() for form in found}
-            near = sorted(self._known(sorted(forms)), key=lambda term: (-self._frequency(term), term))
+            forms = {form for found in self._words.stems(spelling_neighbours(word)).values() for form in found}
+            near = sorted(self._words.known(sorted(forms)), key=lambda term: (-self._words.frequency(term), term))
             yield replace(
                 unit, variants=tuple(near[:_MAX_TYPO_TERMS]), weight=_TYPO_CREDIT * unit.weight, credit=_TYPO_CREDIT
             )
@@ -343,34 +377,10 @@ class Planner:
                 yield from self._bonus([first, second], _PAIR_WEIGHT, exact=len(content) == 2)
 
     def _bonus(self, words: Sequence[tuple[int, str]], weight: float, *, exact: bool) -> Iterator[Bonus]:
-        phrases = self._readings(words)
+        phrases = self._words.readings(words)
         if phrases:
-            idfs = [self._group_idf((term,)) for _, term in phrases[0]]
+            idfs = [self._words.group_idf((term,)) for _, term in phrases[0]]
             yield Bonus(phrases, weight * sum(idfs), exact)
-
-    def _readings(self, words: Sequence[tuple[int, str]]) -> tuple[Phrase, ...]:
-        """The words as a phrase in each language present (and unstemmed), where every word is known."""
-        distinct = [word for _, word in words]
-        maps = [stem_map(distinct, language, self._stem) for language in [*self._languages, NO_LANGUAGE]]
-        start = words[0][0]
-        found = {tuple((at - start, stems[word]) for at, word in words): None for stems in maps}
-        return tuple(phrase for phrase in found if all(self._frequency(term) for _, term in phrase))
-
-    # statistics
-
-    def _known(self, terms: Iterable[str]) -> tuple[str, ...]:
-        return tuple(term for term in dict.fromkeys(terms) if self._frequency(term))
-
-    def _frequency(self, term: str) -> int:
-        return sum(known.frequency("body", term) for known in self._classes)
-
-    def _group_idf(self, variants: Sequence[str]) -> float:
-        """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word.
-
-        A word nobody uses weighs what a word used once does: in a handful of notes its absence says little, and in a
-        large corpus the two are nearly equal.
-        """
-        return idf(self._documents, max(1, max(map(self._frequency, variants), default=0)))
 
 
 class Shares:

@@ -7,6 +7,7 @@ import pytest
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreLocked, StoreTooNew
 from rag_mcp.stores.embedded import generations
+from rag_mcp.stores.embedded.collector import collect, collect_for_good
 from rag_mcp.stores.embedded.files import write_json
 from rag_mcp.stores.embedded.generations import FORMAT_VERSION, GenerationInfo, GenerationStore
 from rag_mcp.stores.embedded.place import resolve_store
@@ -63,11 +64,11 @@ def test_a_pinned_generation_is_not_collected_until_it_is_closed(store):
     held = store.open()
     for _ in range(3):
         publish(store)
-    assert store.collect() == [2]
+    assert collect(store) == [2]
     assert store.numbers() == [1, 3, 4]
     held.close()
     held.close()
-    assert store.collect() == [1]
+    assert collect(store) == [1]
 
 
 def test_a_pointer_that_is_no_use_is_named(store):
@@ -87,7 +88,7 @@ def test_what_was_live_is_kept_before_what_never_was(store, monkeypatch):
         patch.setattr(GenerationStore, "point_to", lambda *_: None)  # killed before it got there
         publish(store)
     publish(store)
-    assert store.collect() == [2]
+    assert collect(store) == [2]
     assert store.numbers() == [1, 3]
 
 
@@ -95,10 +96,10 @@ def test_after_a_rollback_the_way_forward_is_kept_until_something_new_is_built(s
     for _ in range(3):
         publish(store)
     store.point_to(2)
-    assert store.collect() == []
+    assert collect(store) == []
     publish(store)
-    assert store.collect() == [1, 3]
-    assert store.collect(keep=1) == [2]
+    assert collect(store) == [1, 3]
+    assert collect(store, keep=1) == [2]
 
 
 @pytest.mark.parametrize("broken", ["fsync_folder", "write_text"])
@@ -133,7 +134,7 @@ def test_a_pin_dies_with_its_process(store, tmp_path):
     assert b"pinned" in done.stdout
     publish(store)
     publish(store)
-    assert store.collect() == [1]
+    assert collect(store) == [1]
 
 
 def test_the_second_writer_is_refused_at_once_and_the_file_alone_is_no_lock(store):
@@ -190,12 +191,12 @@ def test_dropping_all_older_generations_is_finished_later_where_a_reader_held_on
     publish(store)
     held = store.open()
     publish(store)
-    store.collect_for_good(asked=True, keep=2)
+    collect_for_good(store, asked=True, keep=2)
     assert store.numbers() == [1, 2]
     publish(store)
     held.close()
-    store.collect_for_good(asked=False, keep=2)
+    collect_for_good(store, asked=False, keep=2)
     assert store.numbers() == [3]
     publish(store)
-    store.collect_for_good(asked=False, keep=2)
+    collect_for_good(store, asked=False, keep=2)
     assert store.numbers() == [3, 4]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from rag_mcp.stores.embedded.files import (
     fsync_tree,
     make_folder,
     note_text,
-    owners_only,
     read_json,
     remove_tree,
     write_json,
@@ -36,20 +35,16 @@ from rag_mcp.stores.embedded.generation import (
     FORMAT_VERSION,
     Generation,
     GenerationInfo,
-    pin_exclusively,
     pin_shared,
 )
 from rag_mcp.stores.embedded.owner import OWNER_FILE, Owner, read_owner
 
 __all__ = [
     "FORMAT_VERSION",
-    "KEPT_GENERATIONS",
     "Generation",
     "GenerationInfo",
     "GenerationStore",
 ]
-
-KEPT_GENERATIONS = 2
 
 
 class GenerationStore:
@@ -244,52 +239,3 @@ class GenerationStore:
     def point_to(self, number: int) -> None:
         """Swap CURRENT, atomically and durably."""
         write_text(self.root / "CURRENT", f"{number}\n")
-
-    def collect(self, *, keep: int = KEPT_GENERATIONS) -> list[int]:
-        """Remove generations nobody has pinned but the live one, those it was built from (``keep`` in all), and,
-        unless ``keep`` is 1, the newest one; return the numbers removed.
-
-        By descent and not by number alone: what a killed writer did not get to publish must not take the place of a
-        state that was live. The newest is the way forward after a rollback.
-        """
-        numbers = self.numbers()
-        kept = set(numbers[-1:]) if keep > 1 else set()
-        number = self.current()
-        while number is not None and keep > 0:
-            kept.add(number)
-            keep -= 1
-            number = self._before(number, numbers)
-        return [number for number in numbers if number not in kept and self._remove(number)]
-
-    def _before(self, number: int, numbers: Sequence[int]) -> int | None:
-        """The generation ``number`` was built from, else the next older one."""
-        with contextlib.suppress(StoreError):
-            parent = self.info(number).parent
-            if parent in numbers:
-                return parent
-        return max((other for other in numbers if other < number), default=None)
-
-    def collect_for_good(self, *, asked: bool, keep: int) -> None:
-        """Collect; when ``asked`` to drop everything older, do so, and where a reader still holds an older generation
-        leave a mark, so that later runs finish it."""
-        mark = self.root / "erase-pending"
-        if not asked and not mark.exists():
-            self.collect(keep=keep)
-            return
-        os.close(owners_only(str(mark), os.O_WRONLY | os.O_CREAT))
-        self.collect(keep=1)
-        if len(self.numbers()) <= 1:
-            mark.unlink(missing_ok=True)
-
-    def _remove(self, number: int) -> bool:
-        folder = self.path(number)
-        trash = self.folder / f".trash-{number:06d}"
-        with pin_exclusively(folder / "pin") as free:
-            if not free:
-                return False
-            try:
-                os.rename(folder, trash)
-            except OSError:  # Windows: a reader has a file of it open; the next run tries again
-                return False
-        remove_tree(trash)
-        return True
