@@ -42,6 +42,8 @@ ALPHABETS = {
     "url": ALNUM + "-_",
     "digits": string.digits,
     "marks": ALNUM + "!#%*+?^~",
+    "base58": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    "b32": string.ascii_uppercase + "234567",
 }
 WORDS = ["Ferry", "Anchor", "Willow", "Pebble", "Saffron", "Lantern", "Quarry", "Meadow", "Thistle", "Cobalt"]
 
@@ -118,7 +120,7 @@ HARMLESS = (
     ("placeholder", "secret: ..."),
     ("reference", "pass¬word: ${ADMIN_PASSWORD_2}"),
     ("reference", "pass¬word = os.environ['QUAY_PASSWORD1']"),
-    ("reference", "tok¬en: {{ lookup('env', 'TIDE_TOKEN_2') }}"),
+    ("reference", "tok¬en: {{{{ lookup('env', 'TIDE_TOKEN_2') }}}}"),
     ("reference", "api_key: op://harbour/Tide-Api9/credential"),
     ("reference", "secret: vault:kv/data/Quay2#Token7"),
     ("digest", "sha512-{base64.64}"),
@@ -145,6 +147,10 @@ HARMLESS = (
 )
 
 
+# More of both, of how people keep credentials and of what only looks like them.
+MORE = [line.split("\t") for line in (ROOT / "scripts" / "guard_notes.txt").read_text("utf-8").splitlines()[1:]]
+
+
 @dataclass(frozen=True)
 class Note:
     kind: str
@@ -156,7 +162,8 @@ class Note:
 def labelled(seed: int, variants: int) -> Iterator[Note]:
     """The generated set; the same for the same seed."""
     for number, (secret, rows) in enumerate(((True, SECRETS), (False, HARMLESS))):
-        for place, (kind, template) in enumerate(rows):
+        more = ((kind, json.loads(written)) for sign, kind, written in MORE if (sign == "+") is secret)
+        for place, (kind, template) in enumerate([*rows, *more]):
             for variant in range(variants):
                 made = random.Random(f"{seed}/{number}/{place}/{variant}")
                 values: list[str] = []
@@ -165,7 +172,8 @@ def labelled(seed: int, variants: int) -> Iterator[Note]:
 
 
 def _filled(template: str, made: random.Random, values: list[str]) -> str:
-    return _GAP.sub(lambda gap: _keep(_make(made, gap[1], gap[2]), values), template)
+    filled = _GAP.sub(lambda gap: _keep(_make(made, gap[1], gap[2]), values), template)
+    return filled.replace("{{", "{").replace("}}", "}")
 
 
 _GAP = re.compile(r"\{([a-z0-9]+)(?:\.([\w ]+))?\}")
@@ -181,6 +189,22 @@ def _make(made: random.Random, name: str, argument: str | None) -> str:
         return "".join(made.choices(ALPHABETS[name], k=int(argument or 0)))
     if name == "human":
         return made.choice(WORDS) + made.choice("-_!.") + made.choice(WORDS).lower() + str(made.randint(10, 999))
+    if name == "any":
+        word, other = made.choice(WORDS), made.choice(WORDS)
+        number, mark = made.randint(1000, 99999), made.choice("!?#")
+        return made.choice(
+            [
+                f"{word}{made.choice('-_!.')}{other.lower()}{number}",
+                f"{word.lower()}{number}{mark}",
+                f"{word}{made.randint(2021, 2039)}!",
+                _make(made, "mixed", "14"),
+                f"{number % 10}{word.lower()}{made.choice('$%+')}{other}",
+            ]
+        )
+    if name == "bytes":
+        return ",".join(str(byte) for byte in made.randbytes(int(argument or 0)))
+    if name == "bitlocker":
+        return "-".join(_make(made, "digits", "6") for _ in range(8))
     if name == "base64":
         return base64.b64encode(made.randbytes(int(argument or 0))).decode()
     if name == "wrapped":

@@ -23,49 +23,46 @@ _PASSWORD_WORDS = (
     "password passwd passphrase passcode passwort passord passwd pass_word pass pwd pw pswd kennwort kennw contraseña contrasena"
     " contrasenya clave senha palavra-passe mdp wachtwoord lösenord losenord adgangskode kodeord salasana hasło haslo"
     " heslo jelszó jelszo parola parolă lozinka zaporka geslo parool slaptažodis parole şifre sifre пароль парола κωδικός"
-    " 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호 סיסמה รหัสผ่าน पासवर्ड psk requirepass masterauth identifiedby"
+    " 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호 סיסמה รหัสผ่าน पासवर्ड psk requirepass masterauth identifiedby storepass keypass"
 )
-_PASSWORD_PHRASES = (
-    "mot de passe",
-    "palavra passe",
-    "كلمة المرور",
-    "كلمة السر",
-    "mật khẩu",
-    "kata sandi",
-    "wpa key",
-    "wi-fi key",
-    "wifi key",
-    "network key",
-    "pre-shared key",
-    "pre shared key",
-    "preshared key",
-    "identified by",
-    "snmp community",
-    "snmp-server community",
-)
+_PASSWORD_PHRASES = "mot de passe|palavra passe|كلمة المرور|كلمة السر|mật khẩu|kata sandi|identified by|snmp community|snmp-server community"
+_NETWORKS = ("wpa", "wi-fi", "wifi", "network", "pre-shared", "pre shared", "preshared")
 _KEY_WORDS = (
     "secret token bearer credential cookie webhook mnemonic пин токен секрет 令牌 密钥 トークン jeton geheimnis"
 )
 _KEY_KINDS = (
     "api app application access auth account master signing sign encryption encrypt private priv service storage client"
     " server deploy license admin shared session db database aes hmac jwt cipher root project write ingest ingestion"
-    " integration bot function host publish subscription management personal instance consumer"
+    " integration setup bot function host publish subscription management personal instance consumer"
 )
-_KINDS_OF_KEY = tuple(sorted(_KEY_KINDS.split(), key=len, reverse=True))
-_PASSWORDS = frozenset([*_PASSWORD_WORDS.split(), *_PASSWORD_PHRASES])
-_WORDS = sorted({*_PASSWORDS, *_KEY_WORDS.split()})
-_ASCII_WORDS = tuple(word for word in _WORDS if word.isascii())
+_KINDS_OF_KEY = tuple(sorted([*_KEY_KINDS.split(), *_NETWORKS], key=len, reverse=True))
+_WORDS = sorted({*_PASSWORD_WORDS.split(), *_PASSWORD_PHRASES.split("|"), *_KEY_WORDS.split()}, key=len, reverse=True)
+_PASSWORDS = frozenset([*_WORDS, *(f"{network} key" for network in _NETWORKS)]) - {*_KEY_WORDS.split()}
+
+
+def _by_stem(words: list[str]) -> dict[str, tuple[str, ...]]:
+    """The words, longest first, by the shortest of them that they begin with: one search finds them all."""
+    stems: dict[str, tuple[str, ...]] = {}
+    for word in reversed(words):
+        stem = next((each for each in stems if word.startswith(each)), word)
+        stems[stem] = (word, *stems.get(stem, ()))
+    return stems
+
+
+_STEMS = _by_stem(_WORDS)
+_ASCII_STEMS = _by_stem([word for word in _WORDS if word.isascii()])
 _OTHER_LETTER = re.compile(f"[{''.join(sorted({char for word in _WORDS for char in word if not char.isascii()}))}]")
 
 
 def _words(lowered: str) -> list[tuple[int, int]]:
     """Where the words stand, the longest at each place, in order. ``in`` and ``find`` beat any one pattern of them."""
     places: list[tuple[int, int]] = []
-    for word in _WORDS if _OTHER_LETTER.search(lowered) else _ASCII_WORDS:
-        at = lowered.find(word)
+    for stem, words in (_ASCII_STEMS if lowered.isascii() else _STEMS).items():
+        at = lowered.find(stem)
         while at >= 0:
-            places.append((at, -at - len(word)))
-            at = lowered.find(word, at + len(word))
+            end = at + next(len(word) for word in words if lowered.startswith(word, at))
+            places.append((at, -end))
+            at = lowered.find(stem, end)
     at = lowered.find("key")
     while at >= 0:
         before = lowered[max(0, at - 16) : at]
@@ -85,144 +82,26 @@ def _words(lowered: str) -> list[tuple[int, int]]:
 
 
 # A key whose name ends with one of these only speaks of a secret.
-_NOT_THE_SECRET = frozenset(
-    [
-        "name",
-        "names",
-        "id",
-        "ids",
-        "path",
-        "paths",
-        "file",
-        "files",
-        "filename",
-        "dir",
-        "dirs",
-        "url",
-        "urls",
-        "uri",
-        "ref",
-        "refs",
-        "reference",
-        "type",
-        "types",
-        "length",
-        "len",
-        "size",
-        "hash",
-        "hashes",
-        "hashed",
-        "policy",
-        "policies",
-        "field",
-        "fields",
-        "count",
-        "expiry",
-        "expires",
-        "expiration",
-        "expired",
-        "ttl",
-        "age",
-        "issuer",
-        "format",
-        "version",
-        "enabled",
-        "required",
-        "min",
-        "max",
-        "label",
-        "hint",
-        "prompt",
-        "reset",
-        "manager",
-        "store",
-        "stores",
-        "class",
-        "method",
-        "provider",
-        "algorithm",
-        "salt",
-        "namespace",
-        "selector",
-        "volume",
-        "mount",
-        "mounts",
-        "review",
-        "request",
-        "projection",
-        "controller",
-        "endpoint",
-        "audience",
-        "audiences",
-        "generator",
-        "engine",
-        "backend",
-        "rotation",
-        "lifetime",
-        "duration",
-        "strength",
-        "rule",
-        "rules",
-        "input",
-        "box",
-        "change",
-        "changes",
-        "changed",
-        "protected",
-        "less",
-        "through",
-        "auth",
-        "authentication",
-        "authenticator",
-        "plugin",
-        "s",
-        "arn",
-        "scope",
-        "scopes",
-        "server",
-        "service",
-        "header",
-        "template",
-        "budget",
-        "limit",
-        "used",
-        "usage",
-        "cache",
-        "sum",
-        "digest",
-        "fingerprint",
-        "thumbprint",
-        "status",
-        "state",
-        "error",
-        "source",
-        "env",
-        "location",
-        "date",
-        "time",
-        "at",
-        "on",
-        "in",
-        "by",
-        "from",
-        "pattern",
-        "regex",
-        "index",
-        "column",
-        "row",
-        "tier",
-        "level",
-        "group",
-        "role",
-    ]
+_NOT_THE_SECRET_WORDS = (
+    "name names id ids path paths file files filename dir dirs url urls uri ref refs reference type types length "
+    "len size hash hashes hashed policy policies field fields count expiry expires expiration expired ttl age "
+    "issuer format version enabled required min max label hint prompt reset manager store stores class method "
+    "provider algorithm salt namespace selector volume mount mounts review request projection controller endpoint "
+    "audience audiences generator engine backend rotation lifetime duration strength rule rules input box change "
+    "changes changed protected less through auth authentication authenticator plugin s arn scope scopes server "
+    "service header template budget limit used usage cache sum digest fingerprint thumbprint status state error "
+    "source env location date time at on in by from pattern regex index column row tier level group role "
 )
+_NOT_THE_SECRET = frozenset(_NOT_THE_SECRET_WORDS.split())
+# … and what makes another word of it: tokenizer, secretary, passwordless.
+_OTHER_WORD = re.compile(r"i[sz](?:e|a|ing)|ar(?:y|ie)|less|cutter|ly\b|i(?:on|ve)\b")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
 _NAME_AFTER = re.compile(r"[A-Za-z0-9_-]{0,40}")
 
 _QUOTED = r""""(?P<a>[^"\n]{8,300})"|'(?P<b>[^'\n]{8,300})'|`{1,3}(?P<c>[^`\n]{8,300})`"""
 _BARE = r"""(?P<d>[^\s"'`<>|][^\s"'`<|]{7,300})"""
-_TO_LINE_END = r"""(?P<e>[^\s|"'`<>][^\s|]{7,300})(?=[ \t]*(?:\n|\Z))"""
+_TO_LINE_END = r"""(?P<e>[^\s|"'`<>][^\s|]{7,300})(?=[ \t]{0,24}(?:\n|\Z))"""
 _VALUE = rf"(?:(?:[brfu]|!!str[ ]|@)?(?:{_QUOTED})|{_TO_LINE_END}|{_BARE})"
 _CLOSE = r"""["'`*_)\]}>]{0,4}"""
 
@@ -232,7 +111,7 @@ _ASSIGNED = tuple(
     for shape in (
         rf"{_CLOSE}[ \t]{{0,24}}(?:\[[^\]\n]{{0,24}}\][ \t]{{0,4}})?(?::[ \t]?[A-Za-z_][\w.\[\]?]{{0,24}}[ \t]?=|:=|\?=|=>|->|={{1,2}}|：|＝|:|\|)[ \t]{{0,24}}[*_]{{0,3}}[ \t]?{_VALUE}",
         # … on the next line, alone
-        rf"{_CLOSE}[ \t]{{0,8}}[:=：]{_CLOSE}[ \t]{{0,8}}(?:[|>][-+]?)?[ \t]*\n(?:[ \t]*\n)?(?:[ \t]*(?:`{{3}}|~{{3}})\w{{0,16}}\n)?[ \t>*-]{{0,24}}(?:{_QUOTED}|{_TO_LINE_END})",
+        rf"{_CLOSE}[ \t]{{0,8}}[:=：]{_CLOSE}[ \t]{{0,8}}(?:[|>][-+]?)?[ \t]{{0,24}}\n(?:[ \t>]{{0,24}}\n)?(?:[ \t]{{0,24}}(?:`{{3}}|~{{3}})\w{{0,16}}\n)?[ \t>*-]{{0,24}}(?:{_QUOTED}|{_TO_LINE_END})",
         # … name and value as two elements, attributes, arguments or lines
         rf"""{_CLOSE}[ \t]{{0,4}}[,(][ \t]{{0,8}}(?:{_QUOTED})""",
         rf"""["']?[,;]?\s{{1,40}}["']?(?:\{{\s{{0,40}}["']?)?(?:value|Value|VALUE|default)["']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:{_QUOTED}|{_TO_LINE_END}|{_BARE})""",
@@ -247,15 +126,29 @@ _IS = (
     r"|—|–|-|=|:|это|είναι"
 )
 _SENTENCE = re.compile(
-    rf"""["'`*)_]{{0,3}}(?:[ \t]+[^\s:=|{{}}<>]{{1,24}}){{0,6}}?[ \t]*\n?(?:[ \t]+(?:{_IS})|:|是|为|為|は|는|은)[ \t]*(?:(?:now|still|currently|always|set|jetzt|ahora)[ \t]+)?(?:to[ \t]+)?:?[ \t]*[*_]{{0,3}}(?:{_QUOTED}|(?P<d>[^\s"'`<>|]{{8,128}}))"""
+    rf"""["'`*)_]{{0,3}}(?:[ \t]{{1,4}}[^\s:=|{{}}<>]{{1,24}}){{0,6}}?[ \t]{{0,4}}\n?(?:[ \t]{{1,4}}(?:{_IS})|:|是|为|為|は|는|은)[ \t]{{0,4}}(?:(?:now|still|currently|always|set|jetzt|ahora)[ \t]{{1,4}})?(?:to[ \t]{{1,4}})?:?[ \t]*[*_]{{0,3}}(?:{_QUOTED}|(?P<d>[^\s"'`<>|]{{8,128}}))"""
 )
-_OPTION = re.compile(rf"""[ \t]+(?:{_QUOTED}|(?P<d>[^\s"'`<>|-][^\s"'`<>|]{{7,128}}))""")
+_OPTION = re.compile(rf"""[ \t]{{1,24}}(?:{_QUOTED}|(?P<d>[^\s"'`<>|-][^\s"'`<>|]{{7,128}}))""")
 _BEFORE = re.compile(
     r"""(?:"(?P<a>[^"\s]{8,64})"|'(?P<b>[^'\s]{8,64})'|`(?P<c>[^`\s]{8,64})`|(?<!\S)(?P<d>[^\s"'`<>|]{8,64}))[ \t]"""
     r"""(?:is|as|for|was|ist|als|es|como|est|comme|è|come|é)[ \t](?:[\w-]{1,16}[ \t]){0,4}\Z"""
 )
+_LABEL_BEHIND = re.compile(
+    r"""(?:"(?P<a>[^"\s]{8,64})"|'(?P<b>[^'\s]{8,64})'|`(?P<c>[^`\s]{8,64})`|(?<!\S)(?P<d>[^\s"'`<>|]{8,64}))[ \t]{1,4}"""
+    r"""(?:(?P<open>[(\[])|<--?[ \t]|←[ \t])(?:[\w-]{1,16}[ \t]){0,3}\Z"""
+)
+# A label that closes its line, with the value alone on the next: behind a colon, or a label that is a heading or bold.
+_LABEL_ABOVE = re.compile(
+    r"(?P<between>[^\n:=|]{0,48})(?P<colon>[:：]?)[*_]{0,3}[ \t]{0,4}\n(?:[ \t>]{0,24}\n)?[ \t>]{0,24}(?:[-*+][ \t]{1,3})?[`*]{0,3}"
+    r"(?P<d>[^\s|\"'`<>#*][^\s|\"'`<>]{7,63})[`*]{0,3}[ \t]{0,4}(?=\n|\Z)"
+)
+_CHANGED = re.compile(
+    r"\w{2,12}(?:[ \t]{1,4}[^\s:=|]{1,24}){0,3}?[ \t]{1,4}(?:from|von)[ \t]{1,4}(?P<a>[^\s\"'`<>|]{8,64})[ \t]{1,4}(?:to|auf|zu|in)[ \t]"
+)
 _ALONE = re.compile(r"""[ \t]{1,4}(?:\d[ \t]{1,4})?(?P<d>[^\s"'`<>|(){}=/-][^\s"'`<>|(){}=]{7,128})""")
-_ABOUT = re.compile(r"[ \t]+(?:manager|polic|hash|length|reset|field|generator|store|format|strength|type|prompt|hint)")
+_ABOUT = re.compile(
+    r"[ \t]{1,4}(?:manager|polic|hash|length|reset|field|generator|store|format|strength|type|prompt|hint)"
+)
 _BEFORE_CHARS = 140
 _LINK = re.compile(r"[ \t](?:is|as|for|was|ist|als|es|como|est|comme|è|come|é)[ \t]")
 _ENV_COMMAND = re.compile(r"(?:^|\n)[ \t]*(?:ENV|ARG|setx|SETX|SetEnv|requirepass|masterauth)[ \t]+[\w.]*\Z")
@@ -274,14 +167,53 @@ class _Name:
     password: bool
 
 
+_ESCAPED = re.compile(
+    r"""\\\\{0,3}(?:["']|u00(?:22|27|26|3[aAdD]))|&(?:quot|apos|lt|gt|\#(?:34|39|58|61));|%(?:25)?(?:2[2467]|3[aAdD]|7[bBdD])"""
+)
+_ESCAPE_MARKS = ('\\"', "\\'", "\\u00", "&quot;", "&apos;", "&lt;", "&#", "%3", "%253")
+_ESCAPES = {
+    "quot": '"',
+    "apos": "'",
+    "lt": "<",
+    "gt": ">",
+    "22": '"',
+    "27": "'",
+    "26": "&",
+    "3a": ":",
+    "3d": "=",
+    "24": "$",
+}
+_ESCAPES |= {"7b": "{", "7d": "}", "34": '"', "39": "'", "58": ":", "61": "="}
+_LOOK_ALIKES = tuple(zip("“”„«»「」『』→⇒➜", '"""""""""===', strict=True))
+
+
+def _without_escapes(text: str) -> str:
+    r"""The text with quotes, colons and equals signs that are written ``\"``, ``&quot;``, ``%3D`` or ``\u0022`` as such.
+
+    It is as long as before: blanks fill the rest, behind the sign, or before what ends a value.
+    """
+    if not text.isascii():
+        for alike, sign in _LOOK_ALIKES:
+            text = text.replace(alike, sign)
+    return _ESCAPED.sub(_sign, text) if any(mark in text for mark in _ESCAPE_MARKS) else text
+
+
+def _sign(found: re.Match[str]) -> str:
+    escape = found[0].lower()
+    sign = _ESCAPES.get(escape.strip("&#;")) or _ESCAPES.get(escape[-2:], escape[-1])
+    return sign.rjust(len(escape)) if sign in "<&" else sign.ljust(len(escape))
+
+
 def find_keyed(text: str) -> _Found:
     """Yield start, end and kind of each value; some may be found twice."""
+    text = _without_escapes(text)
     lowered = text.lower()
     if len(lowered) != len(text):  # the one letter that grows: offsets must stay
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    narrow = lowered.encode("ascii", "replace").decode("ascii")  # one byte a character: searched in half the time
     tables = _Tables(text)
     behind = 0
-    for word_start, word_end in _words(lowered):
+    for word_start, word_end in _words(lowered if _OTHER_LETTER.search(lowered) else narrow):
         name = _named(text, lowered, word_start, word_end)
         if name is None:
             continue
@@ -294,7 +226,8 @@ def find_keyed(text: str) -> _Found:
             if counts:
                 yield start, end, PASSWORD if name.password else KEY
                 break
-    yield from _logins(text, lowered)
+    yield from _logins(text, narrow)
+    yield from _codes(text, narrow)
 
 
 def _named(text: str, lowered: str, start: int, end: int) -> _Name | None:
@@ -323,7 +256,7 @@ _PLACE_IN_A_LIST = re.compile(
 
 def _only_speaks_of_it(tail: str) -> bool:
     parts = _NAME_PART.findall(tail)
-    return bool(parts) and parts[-1].lower() in _NOT_THE_SECRET
+    return _OTHER_WORD.match(tail) is not None or bool(parts) and parts[-1].lower() in _NOT_THE_SECRET
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
@@ -359,6 +292,21 @@ def _beside(text: str, name: _Name) -> Iterator[tuple[int, int, bool]]:
             before = _BEFORE.search(text, line, name.start)
             if before is not None:
                 yield _judged(before, decide, prose=True)
+        yield from _labelled(text, name, line, decide)
+
+
+def _labelled(text: str, name: _Name, line: int, decide: Callable[[str], bool]) -> Iterator[tuple[int, int, bool]]:
+    """Values before a label in brackets or an arrow, and below a label that stands alone."""
+    behind = (
+        None
+        if text[name.start - 1 : name.start] not in ("(", "[", " ")
+        else _LABEL_BEHIND.search(text, line, name.start)
+    )
+    if behind is not None and (behind["open"] is None or text[name.end : name.end + 1] in (")", "]")):
+        yield _judged(behind, decide, prose=True)
+    above = _LABEL_ABOVE.match(text, name.end)
+    if above is not None and (above["colon"] or (not above["between"].strip(" *_#") and text[line] in "#*_")):
+        yield _judged(above, decide, prose=True)
 
 
 _MARKUP = re.compile(r"&(?:#\d+|quot|lt|gt|nbsp);|</|[;&,](?=[\w .-]{1,40}=)")
@@ -368,8 +316,9 @@ _CUT = re.compile(r"""["'`]$|;|"[,}\])]|'[,}\])]|,(?=\s|["'])|[)\]}]+[;,]*$|[;,]
 def _judged(found: re.Match[str], decide: Callable[[str], bool], *, prose: bool = False) -> tuple[int, int, bool]:
     """The place of the value and whether it counts. A bare one ends where the notation around it goes on."""
     name = next(each for each in "abcde" if each in found.re.groupindex and found[each] is not None)
-    value, start = found[name], found.start(name)
-    judged = value
+    value = found[name].lstrip()  # what fills an escape
+    start = found.end(name) - len(value)
+    value = judged = value.rstrip()
     if name in "de":
         markup = _MARKUP.search(value)
         if markup is not None:
@@ -377,25 +326,36 @@ def _judged(found: re.Match[str], decide: Callable[[str], bool], *, prose: bool 
         cut = _CUT.search(value)
         if cut is not None and cut.start() >= MIN_VALUE_CHARS:
             value = value[: cut.start()]
+        other = _OTHER_SCRIPT.search(value) if prose else None
+        if other is not None:  # the sentence goes on without a blank
+            value = value[: other.start()]
         judged = value.rstrip(".,;:!?)]}*_")
         value = judged if prose else value
     counts = not value.startswith(("//", "--", "![")) and (not prose or _is_odd(judged)) and decide(judged.strip())
     return start, start + len(value), counts
 
 
+_OTHER_SCRIPT = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _WORDS_AND_NUMBER = re.compile(r"[^\W\d_]{3,20}[-_!#.+*][^\W\d_]{3,20}\d{2,4}")
 
 
 def _is_plain_secret(value: str) -> bool:
     """Without any word between, only what has capitals, small letters and two digits, or is long and has both."""
-    if value == value.upper() or len(re.findall(r"[0-9]", value)) < 2:
+    if value == value.upper():
+        return False
+    if _MARK_INSIDE.search(value) and re.search("[0-9]", value):
+        return True
+    if len(re.findall(r"[0-9]", value)) < 2:
         return False
     return value != value.lower() or len(value) >= 20 or _WORDS_AND_NUMBER.fullmatch(value) is not None
 
 
+_MARK_INSIDE = re.compile(r"\w[!#$%&*+?@^~]\w")
+
+
 def _is_odd(value: str) -> bool:
     """In a sentence a value must differ from every word: digits and letters, or marks inside."""
-    return re.search(r"[0-9]", value) is not None or re.search(r"\w[!#$%&*+?@^~]\w", value) is not None
+    return re.search(r"[0-9]", value) is not None or _MARK_INSIDE.search(value) is not None
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -495,8 +455,18 @@ _AUTHORIZATION = re.compile(
 _USER_OPTION = re.compile(
     r"\s(?:-u|--user|--proxy-user|-U|--userpwd|--creds?|--auth|-a|--basic)(?:[ \t]{1,4}|=)?[\"']?(?P<user>[^\s:%\"'/=]{1,64})[:%](?P<a>[^\s\"']{6,128})"
 )
-_PASS_OPTION = re.compile(
-    r"[\w-]{2,20}[ \t][^\n]{0,120}?(?<=[ \t])(?:-p|-P|-a|-w|-W|/p:|/pass:|pass=)[ \t]?[\"']?(?P<a>[^\s\"']{8,128})"
+_PASS_OPTION = re.compile(r"[ \t](?P<flag>-[A-Za-z]|/p:|/pass:|pass=)(?P<apart>[ \t]?)[\"']?(?P<a>[^\s\"']{8,128})")
+# Which commands take a password by which flag; by "-p" with a blank between, mysql asks for it and names the database.
+_TAKES = {
+    "-k": re.compile("openssl"),
+    "-n": re.compile("ssh-keygen"),
+    "-x": re.compile("snmp"),
+    "-a": re.compile("redis-cli|ldap|mongo|snmp|influx|mosquitto"),
+    "-w": re.compile("ldap|pgcli|ipmitool"),
+}
+_TAKES_P = re.compile(
+    r"sshpass|mysql|mariadb|docker|podman|helm|zip|7z|plink|pscp|mongo|sqlcmd|bcp|osql|ldap|smbclient|xfreerdp|ipmitool|htpasswd"
+    r"|mosquitto|vncviewer|rdesktop|influx|cqlsh|sftp|lftp|kinit|mount|pgcli|mycli|ssh-keygen|az login"
 )
 _PASS_SOURCE = re.compile(r"pass:(?P<a>[^\s\"']{8,128})")
 _HTPASSWD = re.compile(
@@ -517,7 +487,7 @@ _NET_USE = re.compile(
 )
 _PHRASE = re.compile(
     r"(?:seed|recovery|mnemonic|backup|secret recovery)(?:[ _-](?:phrase|words?|seed))?[^\n\w]{0,8}(?:is|are)?[^\w\n]{0,4}\n{0,2}[^\w\n]{0,8}"
-    r"(?P<a>[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,24})(?![ ,]{1,2}[a-z])",
+    r"(?:1[.)][ \t]{1,3})?(?P<a>[a-z]{3,8}(?:(?:[ ,]{1,2}|[ \t]{0,2}\n[ \t]{0,8}(?:[-*]|\d{1,2}[.)])[ \t]{1,3})[a-z]{3,8}){11,24})(?![ ,]{1,2}[a-z])",
     re.IGNORECASE,
 )
 _APP_PASSWORD = re.compile(
@@ -526,11 +496,65 @@ _APP_PASSWORD = re.compile(
 )
 
 
+_DIGITS_OR_MARK = re.compile(r"[0-9]{3}|[!#$%+^~]|[a-z][A-Z][a-z]?[A-Z0-9]")
+_KNOWN_USER = re.compile(
+    r"(?<![\w./@-])(?P<user>(?:admin(?:istrator)?|root))[\"'`*]{0,3}[ \t]?(?:/|:|\|)[ \t]?[\"'`*]{0,3}(?P<a>[^\s\"'`|]{8,64})",
+    re.IGNORECASE,
+)
+_LOGIN_LINES = re.compile(
+    r"login[ \t]{1,4}\S{1,120}\s{1,8}pass(?:word)?[ \t]{1,4}(?P<a>[^\s<>{}$]{8,128})", re.IGNORECASE
+)
+_SASL = re.compile(r"\]:\d{2,5}[ \t]{1,8}[^\s:]{1,64}:(?P<a>[^\s<>{}]{8,128})")
+
+# Commands that take a password by a flag of their own, by place, by a here-string or by a pipe.
+_ARGUMENT = r"[ \t]{1,4}[\"']?(?P<a>[^\s\"'<>|]{8,128})"
+_BY_PLACE = re.compile(
+    r"(?:net[ \t]{1,4}user[ \t]{1,4}\S{1,64}|rabbitmqctl[ \t][^\n]{0,60}?(?:add_user|change_password)[ \t]{1,4}\S{1,64}"
+    r"|wpa_passphrase[ \t]{1,4}(?:\"[^\"\n]{1,64}\"|\S{1,64})|redis-cli[ \t][^\n]{0,80}?auth|rclone[ \t]{1,4}obscure|vault[ \t]{1,4}login"
+    r"|nmcli[ \t][^\n]{0,160}?password)" + _ARGUMENT,
+    re.IGNORECASE,
+)
+_ORACLE = re.compile(r"sqlplus[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4})?[\"']?\w{1,64}/(?P<a>[^\s@\"'/<>]{8,128})")
+_HERE_STRING = re.compile(r"<<<[ \t]{0,4}[\"']?(?:[a-z_][\w-]{0,31}:)?(?P<a>[^\s\"']{8,128})")
+_PIPED = re.compile(
+    r"(?:echo|printf)(?:[ \t]{1,4}-\w{1,3})?(?:[ \t]{1,4}[\"']?%s(?:\\n)?[\"']?)?[ \t]{1,4}[\"']?(?:[a-z_][\w-]{0,31}:)?(?P<a>[^\s\"'|]{8,128})[\"']?"
+    r"[ \t]{0,4}\|(?P<command>[^\n]{1,120})"
+)
+_READS_SECRET = re.compile(
+    r"\bsudo[ \t][^|]{0,40}?-\w*S|\bsu\b|pass(?:wd|word|phrase)|--stdin|\blogin\b|token|\b(?:kinit|cryptsetup|restic|borg|gpg|openssl|htpasswd)\b|secret"
+)
+_ONE_TIME = re.compile(r"(?i:2fa|mfa|otp|authenticator)[^\n]{0,32}?[ \t:=`\"']{1,4}(?P<a>[A-Z2-7]{16,64})(?![\w])")
+
+
+def _line_before(found: re.Match[str]) -> str:
+    return found.string[max(0, found.start() - 160) : found.start()].rpartition("\n")[2]
+
+
+def _taken_by_flag(found: re.Match[str]) -> bool:
+    flag, line = found["flag"], _line_before(found)
+    command = _TAKES.get(flag.lower(), _TAKES_P).search(line)
+    asks = found["apart"] and flag == "-p" and command is not None and command[0] in ("mysql", "mariadb")
+    return command is not None and not asks and _password(found)
+
+
+def _into_a_prompt(found: re.Match[str]) -> bool:
+    command = found.groupdict().get("command") or _line_before(found)
+    return _READS_SECRET.search(command) is not None and (is_password(found["a"]) or is_key(found["a"]))
+
+
+def _seed_of_codes(found: re.Match[str]) -> bool:
+    return not is_filler(found["a"]) and re.search("[2-7]", found["a"]) is not None
+
+
 def _credible_pair(found: re.Match[str]) -> bool:
     value = found["a"].rstrip(".,;:!?)")
     if found["user"].lower() in ("http", "https", value.lower()) or re.search(r"[/=]|^[!-]", value):
         return False
-    return _is_plain_secret(value) and is_password(value)
+    return (
+        value != value.upper()
+        and is_password(value)
+        and (_is_plain_secret(value) or _DIGITS_OR_MARK.search(value) is not None)
+    )
 
 
 def _option_login(found: re.Match[str]) -> bool:
@@ -576,17 +600,75 @@ _LOGIN_RULES = (
     _LoginRule(HEADER, ("bearer ", "ssws ", "bot ", "oauth ", "genie"), _SCHEME, _header),
     _LoginRule(HEADER, ("authorization",), _AUTHORIZATION, _header),
     _LoginRule(LOGIN, (" -u", " --user", " --proxy-user", " -a", " --cred", " --auth", " --basic"), _USER_OPTION, _option_login),
-    _LoginRule(PASSWORD, tuple(["sshpass", "mysql", "mariadb", "docker", "podman", "helm", "7z", "unzip", "plink", "pscp", "mongo", "sqlcmd", "bcp", "osql", "redis-cli", "ldap", "smbclient", "xfreerdp", "ipmitool", "htpasswd", "mosquitto", "vncviewer", "rdesktop", "influx", "cqlsh", "sftp", "lftp", "kinit", "mount", "pgcli", "mycli"]), _PASS_OPTION, _password, needs=(" -p", " -a", " -w", " /p", " pass=")),
+    _LoginRule(PASSWORD, (" -p", " -a", " -w", " -k", " -n", " -x", " /p", " pass="), _PASS_OPTION, _taken_by_flag),
     _LoginRule(PASSWORD, ("pass:",), _PASS_SOURCE, _password),
     _LoginRule(PASSWORD, ("htpasswd ",), _HTPASSWD, _password),
     _LoginRule(PASSWORD, ("wifi:",), _WIFI_CODE, _password),
     _LoginRule(PASSWORD, ("securestring",), _SECURE_STRING, _password),
     _LoginRule(PASSWORD, (":5432:", ":*:", ":5433:", ":6432:"), _PGPASS, _password),
     _LoginRule(PASSWORD, ("log", "credential", "creds", "sign in", "zugang", "anmeldung", "identifiants", "accesso", "acceso"), _PAIR, _credible_pair),
+    _LoginRule(PASSWORD, ("admin", "root"), _KNOWN_USER, _credible_pair),
+    _LoginRule(PASSWORD, ("login ",), _LOGIN_LINES, _password, needs=("pass",)),
+    _LoginRule(PASSWORD, ("]:",), _SASL, _password),
+    _LoginRule(PASSWORD, ("net user ", "rabbitmqctl ", "wpa_passphrase ", "redis-cli ", "rclone obscure ", "nmcli "), _BY_PLACE, _password),
+    _LoginRule(KEY, ("vault login ",), _BY_PLACE, lambda found: is_key(found["a"])),
+    _LoginRule(PASSWORD, ("sqlplus ",), _ORACLE, _password),
+    _LoginRule(PASSWORD, ("<<<",), _HERE_STRING, _into_a_prompt),
+    _LoginRule(PASSWORD, ("echo ", "printf "), _PIPED, _into_a_prompt, needs=("|",)),
+    _LoginRule(KEY, ("otp", "2fa", "mfa", "authenticator"), _ONE_TIME, _seed_of_codes),
+    _LoginRule(PASSWORD, ("password", "passwort", "kennwort", "passphrase"), _CHANGED, lambda found: _is_odd(found["a"]) and is_password(found["a"])),
     _LoginRule(PASSWORD, ("/user:",), _NET_USE, _password),
     _LoginRule(KEY, ("seed", "recovery", "mnemonic"), _PHRASE, lambda found: len(set(found["a"].split())) >= 10),
-    _LoginRule(PASSWORD, ("password", "passwort", "contraseña", "passwd", "pass:"), _APP_PASSWORD, lambda found: not is_filler(found["a"])),
+    _LoginRule(PASSWORD, ("password", "passwort", "contrase", "passwd", "pass:"), _APP_PASSWORD, lambda found: not is_filler(found["a"])),
 )  # fmt: skip
+
+
+# --- codes that are kept for the day a device is lost ------------------------------------------------------------------
+
+_CODES_HEAD = re.compile(
+    r"(?:recovery|backup|scratch|rescue|emergency|2fa|mfa|one[- ]time|notfall|wiederherstellungs?|einmal|(?:codes?|codici|c.digos?) (?:de|di) (?:secours|recupera\w*|backup|riserva))"
+    r"[ -]?(?:codes?|keys?|schl.ssel|backup)?(?![\w-])(?:[^\n:]{0,40}:[*_]{0,3}[ \t]{0,4}|[^\n:]{0,40}(?=\n)|[ \t]{1,4})(?=[\w\n`])"
+)
+_CODE = re.compile(r"[A-Za-z0-9]{3,12}(?:-[A-Za-z0-9]{3,12}){0,8}")
+_ITEM = re.compile(
+    r"[ \t>]{0,16}(?:(?:[-*+]|\d{1,2}[.):])[ \t]{1,4})?(?:\[[ x]\][ \t]{1,4})?`?(?P<codes>[^\n`]{8,120}?)`?[ \t]{0,4}(?:\n|\Z)"
+)
+_MAX_CODES = 24
+_HEAD_LEAD, _HEAD_CHARS = 24, 80
+
+
+def _codes(text: str, lowered: str) -> _Found:
+    """What stands behind or below words for recovery codes, line by line while each line is nothing but codes."""
+    behind = 0
+    for mark in ("code", "digo", "codici", "recovery key", "backup key", "2fa backup"):
+        at = lowered.find(mark)
+        while at >= 0:
+            head = _CODES_HEAD.search(lowered, max(0, at - _HEAD_LEAD), at + _HEAD_CHARS)
+            at = lowered.find(mark, max(at + len(mark), head.end() if head is not None else 0))
+            if head is None:
+                continue
+            behind = head.end()
+            for _ in range(_MAX_CODES):
+                while text.startswith("\n", behind) and behind - head.end() < 3:
+                    behind += 1
+                item = _ITEM.match(text, behind)
+                if item is None or not _are_codes(item["codes"]):
+                    break
+                yield item.start("codes"), item.end("codes"), KEY
+                behind = item.end()
+
+
+def _are_codes(line: str) -> bool:
+    codes = re.split(r"[ ,;/\t]+", line.strip(" .,;"))
+    grouped = all(code.isdigit() and len(code) >= 3 for code in codes) and len("".join(codes)) >= MIN_VALUE_CHARS
+    return (
+        all(
+            _CODE.fullmatch(code) and len(set(code)) > 3 and (grouped or len(code) >= MIN_VALUE_CHARS) for code in codes
+        )
+        and sum(any(char.isdigit() for char in code) for code in codes) * 2 >= len(codes)
+        and not re.search(r"example|xxxx|(?:19|20)\d\d-\d\d-\d\d", line, re.IGNORECASE)
+        and not (len(codes) == 1 and re.fullmatch(r"[A-Z]?[a-z]{4,12}\d{1,4}", codes[0]))
+    )
 
 
 def _matches(rule: _LoginRule, text: str, lowered: str) -> Iterator[re.Match[str]]:

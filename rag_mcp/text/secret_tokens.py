@@ -41,12 +41,26 @@ class TokenRule:
 def find_tokens(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each, by rule. Cheap where there is no long word: prose has few."""
     words = "\n".join(_LONG_WORD.findall(text))
+    begun = set(_BEGINNING.findall(words))
+    begun |= {each[:2] for each in begun}
     for rule in TOKEN_RULES:
+        anywhere = rule.inside or rule.leads != (0,)
         for mark in rule.marks:
-            if mark in (text if rule.inside else words):
+            if (anywhere or mark[:3] in begun) and mark in (text if rule.inside else words):
                 yield from _at_marks(rule, mark, text)
-    yield from _encoded_keys(text)
+    for shape in _UNMARKED:
+        if shape.search(words):
+            yield from ((*found.span(), "Private Key") for found in shape.finditer(text) if is_token(found[0]))
+    if _ENCODED_KEY.search(words):
+        yield from _encoded_keys(text)
     yield from _torn_blocks(text)
+
+
+# Keys of wallets and disks: nothing but their length, their first letter and their alphabet tell what they are.
+_UNMARKED = (
+    re.compile(r"(?<![\w+/=.-])(?:[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|6P[1-9A-HJ-NP-Za-km-z]{56})(?![\w+/=.-])"),
+    re.compile(r"(?<![\w-])[0-9]{6}(?:-[0-9]{6}){7}(?![\w-])"),
+)
 
 
 def _encoded_keys(text: str) -> Iterator[tuple[int, int, str]]:
@@ -89,6 +103,8 @@ _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY")
 _BODY_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
 _TORN_CHARS = 2048
 _LONG_WORD = re.compile(r"[A-Za-z0-9_+/=.~:?&%@\\-]{20,}")
+# The first characters of whatever ``_begins`` lets begin.
+_BEGINNING = re.compile(r"(?:(?<![A-Za-z0-9_+-])|(?<=\\[nrt]))(?=([A-Za-z0-9][^\n]{2}))")
 _ESCAPES = ("\\n", "\\t", "\\r")
 
 
@@ -129,6 +145,10 @@ _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _PREFIXED: tuple[tuple[str, str, str], ...] = (
     ("AWS Access Key", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}(?![A-Za-z0-9])"),
     ("AWS Bedrock Key", "ABSKQmVkcm9ja0FQSUtleS bedrock-api-key-", r"[A-Za-z0-9+/=]{20,400}+"),
+    ("AWS Bedrock Key", "ABSK", r"[A-Za-z0-9+/=]{80,400}+"),
+    ("AWS Session Token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", r"[A-Za-z0-9+/=]{100,4000}+"),
+    ("Amazon Secret", "amzn.mws.", _UUID),
+    ("Amazon Secret", "amzn1.oa2-cs.v1.", rf"{_HEX}{{64}}"),
     ("Airtable Token", "pat", rf"[A-Za-z0-9]{{14}}\.{_HEX}{{64}}"),
     ("Adafruit Key", "aio_", r"[A-Za-z0-9]{28}" + _END),
     ("Adobe Secret", "p8e-", r"[A-Za-z0-9]{32}" + _END),
@@ -138,6 +158,29 @@ _PREFIXED: tuple[tuple[str, str, str], ...] = (
     ("Yandex Key", "YCAJE", r"[A-Za-z0-9_-]{20,30}" + _END),
     ("Yandex Token", "t1.", r"[A-Za-z0-9_-]{1,400}\.[A-Za-z0-9_-]{86}"),
     ("Anthropic Token", "sk-ant-", _URL + "{32,300}+"),
+    ("Atlassian Token", "ATTA", rf"{_HEX}{{64}}[0-9A-Z]{{8}}" + _END),
+    ("Asana Token", "1/ 2/", rf"[0-9]{{12,20}}(?:/[0-9]{{12,20}})?:{_HEX}{{32}}" + _END),
+    ("Cerebras Token", "csk-", r"[a-z0-9]{40,60}+"),
+    ("Cloudflare Token", "eyJhIjoi", r"[A-Za-z0-9+/=]{80,400}+(?![.])"),
+    ("Confluent Token", "cflt", r"[A-Za-z0-9+/_-]{60}" + _END),
+    ("Discord Token", "mfa.", r"[A-Za-z0-9_-]{60,100}+"),
+    ("E2B Token", "e2b_", rf"{_HEX}{{40}}" + _END),
+    ("ElevenLabs Token", "sk_", rf"{_HEX}{{48}}" + _END),
+    ("Firecrawl Token", "fc-", rf"{_HEX}{{32}}" + _END),
+    ("Jina Token", "jina_", rf"{_HEX}{{32}}[A-Za-z0-9_-]{{20,40}}+"),
+    ("n8n Token", "n8n_api_", r"[A-Za-z0-9_.-]{40,400}+"),
+    ("Neon Token", "napi_", r"[a-z0-9]{40,80}+"),
+    ("NetBird Token", "nbp_", r"[A-Za-z0-9]{36}" + _END),
+    ("ntfy Token", "tk_", r"[a-z0-9]{29}" + _END),
+    ("Pinecone Token", "pcsk_", r"[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,70}+"),
+    ("Riot Token", "RGAPI-", _UUID),
+    ("RunPod Token", "rpa_", r"[A-Za-z0-9]{40,50}" + _END),
+    ("Stytch Secret", "secret-live-", r"[A-Za-z0-9_=-]{30,60}+"),
+    ("Tavily Token", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9_-]{30,60}+"),
+    ("Together Token", "tgp_v1_", _URL + "{40,50}+"),
+    ("Uptime Kuma Token", "uk1_", _URL + "{40}" + _END),
+    ("Voyage Token", "pa-", _URL + "{43}" + _END),
+    ("Google HMAC Secret", "GOOG1E", r"[A-Z0-9]{54,60}" + _END),
     ("Apify Token", "apify_api_", r"[A-Za-z0-9]{30,60}+"),
     ("Artifactory Credentials", "AKCp", r"[A-Za-z0-9]{60,75}" + _END),
     ("Artifactory Credentials", "cmVmdGtu", r"[A-Za-z0-9]{50,64}" + _END),
@@ -195,7 +238,7 @@ _PREFIXED: tuple[tuple[str, str, str], ...] = (
     ("Notion Token", "secret_", r"[A-Za-z0-9]{43}" + _END),
     ("NVIDIA Token", "nvapi-", _URL + "{50,80}+"),
     ("Octopus Key", "API-", r"[A-Z0-9]{25,32}" + _END),
-    ("1Password Token", "ops_eyJ", r"[A-Za-z0-9_=-]{100,2000}+"),
+    ("1Password Token", "ops_eyJ", r"[A-Za-z0-9_+/=-]{100,2000}+"),
     ("1Password Key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}"),
     ("OpenAI Token", "sk-proj- sk-svcacct- sk-admin- sk-None-", _URL + "{40,300}+"),
     ("OpenAI Token", "sk-", r"[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
@@ -249,7 +292,7 @@ _PREFIXED: tuple[tuple[str, str, str], ...] = (
     ("Private Key", "AGE-SECRET-KEY-1 AGE-SECRET-KEY-PQ-1", r"[0-9A-Z]{50,2000}+"),
     ("Private Key", "age-secret-key-1", r"[0-9a-z]{58}"),
     ("Private Key", "nsec1", r"[02-9ac-hj-np-z]{58}" + _END),
-    ("Private Key", "xprv yprv zprv tprv", r"[1-9A-HJ-NP-Za-km-z]{107,108}" + _END),
+    ("Private Key", "xprv yprv zprv tprv", r"[A-Za-z0-9]{105,110}" + _END),
     ("Private Key", "MIIEpAIBAAKCAQEA MIIEowIBAAKCAQEA MIIEogIBAAKCAQEA MIIEpQIBAAKCAQEA MIIJKAIBAAKCAgEA MIIJKQIBAAKCAgEA MIIJJwIBAAKCAgEA MIIG4wIBAAKCAYEA MIIG5AIBAAKCAYEA MIICXAIBAAKBgQ MIICXQIBAAKBgQ MIICWwIBAAKBgQ MHcCAQEEI MIGkAgEBBD MIHcAgEBBEI MC4CAQAwBQYDK2VwBCIEI MC4CAQAwBQYDK2VuBCIEI MIGHAgEAMBMGByqGSM49 MIG2AgEAMBAGByqGSM49 MIIEvgIBADANBgkqhkiG9w0BAQEFAASC MIIEvQIBADANBgkqhkiG9w0BAQEFAASC MIIEvAIBADANBgkqhkiG9w0BAQEFAASC MIIJQgIBADANBgkqhkiG9w0BAQEFAASC MIIJQwIBADANBgkqhkiG9w0BAQEFAASC b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/=]{16,4096}+"),
 )  # fmt: skip
 
@@ -319,8 +362,8 @@ _SHAPED: tuple[TokenRule, ...] = (
     TokenRule("Azure Client Secret", ("Q~",), re.compile(r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"), leads=(4,)),
     TokenRule(
         "Discord Webhook",
-        ("/api/webhooks/",),
-        re.compile(r"/api/webhooks/[0-9]{15,22}/(?P<value>[A-Za-z0-9_-]{50,90}+)"),
+        ("/webhooks/",),
+        re.compile(r"/webhooks/[0-9]{15,22}/(?P<value>[A-Za-z0-9_-]{50,90}+)"),
         inside=True,
     ),
     TokenRule(
@@ -334,6 +377,12 @@ _SHAPED: tuple[TokenRule, ...] = (
         re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9]{6,14}/[A-Za-z0-9]{6,20}/(?P<value>[A-Za-z0-9/]{20,80}+)"),
         inside=True,
     ),
+    TokenRule("Chat Webhook", ("/hooks/",), re.compile(r"/hooks/(?P<value>[a-z0-9]{26})" + _END), inside=True),
+    TokenRule("IFTTT Webhook", ("/with/key/",), re.compile(r"/with/key/(?P<value>[A-Za-z0-9_-]{20,60}+)"), inside=True),
+    TokenRule("Twitter Bearer Token", ("A" * 19,), re.compile(r"A{19,24}(?P<value>[A-Za-z0-9%]{60,140}+)(?![\w+/=-])")),
+    TokenRule("RapidAPI Key", ("msh",), re.compile(r"[0-9a-f]{10}msh[0-9a-f]{15}p1[0-9a-f]{6}jsn[0-9a-f]{12}" + _END), leads=(10,)),
+    TokenRule("Azure DevOps Token", ("AZDO",), re.compile(r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}" + _END), leads=(76,)),
+    TokenRule("Azure Function Key", ("AzFu", "AzSe"), re.compile(r"[A-Za-z0-9_-]{42,44}AzFu[A-Za-z0-9_=-]{8,10}|[A-Za-z0-9]{42}AzSe[A-Za-z0-9]{6}"), leads=(44, 43, 42)),
     TokenRule(
         "Microsoft Teams Webhook",
         (".webhook.office.com/", "outlook.office.com/webhook/"),

@@ -42,6 +42,7 @@ _REFERENCE = re.compile(
     | (?: os | process | env | config | settings | secrets? | self | this | var | local | vars | module | import\.meta
         | request | req | response | res | params | args | options | opts | props | context | ctx ) [.\[(] .*
     | [\w.:>-]{0,80} \( .*
+    | [a-z_]\w* (?: \.\w+ ){0,4} \. (?: result | value | arn | id | name | text | output | secret_string | password | token | key | data )
     """
 )
 

@@ -80,4 +80,4 @@ def test_the_guard_finds_nearly_all_of_a_labelled_set_and_takes_next_to_nothing_
     found = [report["right"](note) for note in notes if note.secret]
     untouched = [report["right"](note) for note in notes if not note.secret]
     assert sum(found) / len(found) >= 0.95
-    assert sum(untouched) / len(untouched) >= 0.95
+    assert sum(untouched) / len(untouched) >= 0.98
