@@ -23,17 +23,15 @@ from rag_mcp.models import (
     Coverage,
     Document,
     DocumentPage,
-    DocumentRequest,
     IngestSummary,
-    ListRequest,
     Mode,
     Reason,
-    SearchRequest,
     SearchResponse,
     SourceClass,
     SourceInventory,
     Status,
 )
+from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.stores.embedded.absent import absence, corpus_note, live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.place import store_root

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 
 __all__ = [
@@ -16,19 +15,16 @@ __all__ = [
     "Document",
     "DocumentEntry",
     "DocumentPage",
-    "DocumentRequest",
     "Evidence",
     "Gate",
     "IngestSummary",
     "Level",
-    "ListRequest",
     "Mode",
     "Notice",
     "Passage",
     "Reason",
     "Result",
     "Scores",
-    "SearchRequest",
     "SearchResponse",
     "Skipped",
     "SourceClass",
@@ -190,22 +186,6 @@ class IngestSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """A validated question; ``source_class`` None means every class the profile gives without naming it."""
-
-    query: str
-    k: int = 5
-    mode: Mode = Mode.HYBRID
-    source_class: SourceClass | None = None
-    project: str | None = None
-    doc_class: DocClass | None = None
-    confidence: Gate = Gate.STRICT
-    as_of: date | None = None
-    max_chars: int = 12_000
-    explain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """Raw, query-dependent evidence for one chunk, before any score is made of it.
 
@@ -299,19 +279,6 @@ class SearchResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentRequest:
-    """``chunk_index`` asks for the chunk and ``context`` chunks on either side, ``from_chunk`` for all from there on,
-    neither for the whole file. ``from_char`` leaves out the beginning of ``from_chunk``."""
-
-    source: str
-    chunk_index: int | None = None
-    context: int = 1
-    from_chunk: int | None = None
-    from_char: int = 0
-    max_chars: int = 40_000
-
-
-@dataclass(frozen=True, slots=True)
 class Document:
     """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end."""
 
@@ -332,15 +299,6 @@ class Document:
     generation: int
     indexed_at: str
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ListRequest:
-    source_class: SourceClass | None = None
-    project: str | None = None
-    prefix: str | None = None
-    cursor: str | None = None
-    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)

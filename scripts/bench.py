@@ -214,7 +214,7 @@ def bench_search(options: argparse.Namespace) -> None:
 async def in_process_times(db: Path, runs: int) -> list[float]:
     from rag_mcp.config import Config
     from rag_mcp.knowledge import KnowledgeBase
-    from rag_mcp.models import SearchRequest
+    from rag_mcp.requests import SearchRequest
 
     base = KnowledgeBase.open(Config.load({}, db_path=db))
     base.warm_up()

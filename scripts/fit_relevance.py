@@ -34,7 +34,8 @@ from rag_mcp.evaluation.gate import calibration_error  # noqa: E402
 from rag_mcp.evaluation.logistic import fit_line  # noqa: E402
 from rag_mcp.evaluation.metrics import ndcg_of_ranks  # noqa: E402
 from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
-from rag_mcp.models import Mode, SearchRequest, SourceClass  # noqa: E402
+from rag_mcp.models import Mode, SourceClass  # noqa: E402
+from rag_mcp.requests import SearchRequest  # noqa: E402
 from rag_mcp.search.live import OpenGeneration  # noqa: E402
 from rag_mcp.search.relevance import load_model, size_bonus  # noqa: E402
 from rag_mcp.search.retrieve import gather  # noqa: E402

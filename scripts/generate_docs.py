@@ -27,6 +27,7 @@ from rag_mcp import models  # noqa: E402 - after the path, so that a checkout wo
 from rag_mcp.access.policy import BUILT_IN_PROFILES  # noqa: E402
 from rag_mcp.config import SETTINGS, Kind, Setting  # noqa: E402
 from rag_mcp.errors import RagMcpError  # noqa: E402
+from rag_mcp.requests import SearchRequest  # noqa: E402
 from rag_mcp.server import tools as contract  # noqa: E402
 
 HELP_COLUMNS = 100
@@ -294,7 +295,7 @@ def _json(value: object) -> str:
 
 def _an_error() -> dict[str, Any]:
     try:
-        contract.parse_search({"query": "kiln", "mode": "fuzzy"})
+        SearchRequest.parse({"query": "kiln", "mode": "fuzzy"})
     except RagMcpError as error:
         return contract.error_payload(error)
     raise AssertionError("a mode that does not exist was accepted")

@@ -12,17 +12,15 @@ from rag_mcp.models import (
     Document,
     DocumentEntry,
     DocumentPage,
-    DocumentRequest,
     Level,
-    ListRequest,
     Result,
     Scores,
-    SearchRequest,
     SearchResponse,
     SourceClass,
     SourceInventory,
     Status,
 )
+from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 
 CITATION = Citation(
     source="docs/gate.md",

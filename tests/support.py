@@ -16,7 +16,7 @@ from rag_mcp.config import Config
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
 from rag_mcp.models import SearchResponse, SourceClass
-from rag_mcp.server.tools import parse_search
+from rag_mcp.requests import SearchRequest
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.manifest import read_manifest
 
@@ -64,7 +64,7 @@ class Library:
         """Ask with confidence normal unless told otherwise: the hash embedder knows no meaning."""
         arguments = {"confidence": "normal", **arguments}
         own = base or self.base()
-        return own.search(parse_search({"query": query, **arguments}))
+        return own.search(SearchRequest.parse({"query": query, **arguments}))
 
     def sources(self, query: str, **arguments: object) -> list[str]:
         return [result.citation.source for result in self.search(query, **arguments).results]

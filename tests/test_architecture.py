@@ -19,6 +19,7 @@ LEVELS = (
     ("errors", "models", "data"),
     ("text", "places", "telemetry"),
     ("access",),
+    ("requests",),
     ("config", "logs"),
     ("stores", "embedders"),
     ("ingest", "search"),

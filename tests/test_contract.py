@@ -13,27 +13,16 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from rag_mcp.errors import ConfigError, InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreDamaged
-from rag_mcp.models import (
-    DocClass,
-    DocumentRequest,
-    Gate,
-    Level,
-    ListRequest,
-    Mode,
-    Reason,
-    Scores,
-    SearchRequest,
-    Skipped,
-    SourceClass,
-)
+from rag_mcp.models import DocClass, Gate, Level, Mode, Reason, Scores, Skipped, SourceClass
+from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
 
 PARSERS = {
-    "search_knowledge": contract.parse_search,
-    "get_document": contract.parse_document,
-    "list_documents": contract.parse_list,
-    "list_knowledge_sources": lambda arguments: contract.parse_nothing("list_knowledge_sources", arguments),
-    "rag_status": lambda arguments: contract.parse_nothing("rag_status", arguments),
+    "search_knowledge": SearchRequest.parse,
+    "get_document": DocumentRequest.parse,
+    "list_documents": ListRequest.parse,
+    "list_knowledge_sources": NoRequest.parse,
+    "rag_status": NoRequest.parse,
 }
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=20),
@@ -53,18 +42,18 @@ def valid(tool: str, payload: object) -> None:
 
 
 def test_a_query_alone_gives_the_documented_defaults():
-    request = contract.parse_search({"query": "teal gate"})
+    request = SearchRequest.parse({"query": "teal gate"})
     assert request == SearchRequest("teal gate", 5, Mode.HYBRID, None, None, None, Gate.STRICT, None, 12_000, False)
 
 
 def test_defaults_of_the_models_of_the_schemas_and_of_the_parsers_agree():
-    assert contract.parse_search({"query": "x"}) == SearchRequest("x")
-    assert contract.parse_document({"source": "x.md"}) == DocumentRequest("x.md")
-    assert contract.parse_list({}) == ListRequest()
+    assert SearchRequest.parse({"query": "x"}) == SearchRequest("x")
+    assert DocumentRequest.parse({"source": "x.md"}) == DocumentRequest("x.md")
+    assert ListRequest.parse({}) == ListRequest()
     for tool, parse, base in (
-        ("search_knowledge", contract.parse_search, {"query": "x"}),
-        ("get_document", contract.parse_document, {"source": "x.md"}),
-        ("list_documents", contract.parse_list, {}),
+        ("search_knowledge", SearchRequest.parse, {"query": "x"}),
+        ("get_document", DocumentRequest.parse, {"source": "x.md"}),
+        ("list_documents", ListRequest.parse, {}),
     ):
         properties = contract.INPUT_SCHEMAS[tool]["properties"]
         stated = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
@@ -73,7 +62,7 @@ def test_defaults_of_the_models_of_the_schemas_and_of_the_parsers_agree():
 
 
 def test_every_argument_arrives():
-    request = contract.parse_search(
+    request = SearchRequest.parse(
         {
             "query": " what ",
             "k": 7,
@@ -109,7 +98,7 @@ def test_every_argument_arrives():
     ],
 )  # fmt: skip
 def test_a_clear_number_is_understood_and_clamped(given_k, used):
-    assert contract.parse_search({"query": "x", "k": given_k}).k == used
+    assert SearchRequest.parse({"query": "x", "k": given_k}).k == used
 
 
 @pytest.mark.parametrize(
@@ -127,7 +116,7 @@ def test_a_clear_number_is_understood_and_clamped(given_k, used):
 )  # fmt: skip
 def test_an_unclear_value_is_refused_and_the_field_named(field, value):
     with pytest.raises(InvalidArgument) as refused:
-        contract.parse_search({"query": "x", field: value})
+        SearchRequest.parse({"query": "x", field: value})
     assert refused.value.field == field
     assert str(refused.value).startswith(f"{field}: ")
 
@@ -135,7 +124,7 @@ def test_an_unclear_value_is_refused_and_the_field_named(field, value):
 @pytest.mark.parametrize("field", ["mode", "source_class", "confidence", "doc_class"])
 def test_an_unknown_choice_lists_what_is_allowed(field):
     with pytest.raises(InvalidArgument) as refused:
-        contract.parse_search({"query": "x", field: "nope"})
+        SearchRequest.parse({"query": "x", field: "nope"})
     schema = contract.INPUT_SCHEMAS["search_knowledge"]["properties"][field]
     expected = (schema["anyOf"][0] if "anyOf" in schema else schema)["enum"]
     assert list(refused.value.allowed) == expected
@@ -147,29 +136,29 @@ def test_an_unknown_choice_lists_what_is_allowed(field):
 )
 @pytest.mark.parametrize("blank", [None, "", "  "])
 def test_null_and_blank_mean_not_given(name, blank):
-    assert contract.parse_search({"query": "x", name: blank}) == SearchRequest("x")
+    assert SearchRequest.parse({"query": "x", name: blank}) == SearchRequest("x")
 
 
 def test_all_means_every_class_not_a_class_of_that_name():
-    assert contract.parse_search({"query": "x", "source_class": "all"}).source_class is None
+    assert SearchRequest.parse({"query": "x", "source_class": "all"}).source_class is None
 
 
 @pytest.mark.parametrize("unknown", ["sources", "filter", "profile", "limit", "top_k", "Query"])
 def test_an_unknown_argument_is_refused_by_name_never_ignored(unknown):
     with pytest.raises(InvalidArgument, match=f"^{unknown}: unknown argument.*Allowed: query, k, ") as refused:
-        contract.parse_search({"query": "x", unknown: "docs"})
+        SearchRequest.parse({"query": "x", unknown: "docs"})
     assert refused.value.field == unknown
 
 
 def test_a_misspelt_query_says_that_query_is_missing():
     with pytest.raises(InvalidArgument, match="query is missing"):
-        contract.parse_search({"Query": "teal gate"})
+        SearchRequest.parse({"Query": "teal gate"})
 
 
 @pytest.mark.parametrize("tool", ["rag_status", "list_knowledge_sources"])
 def test_a_tool_without_arguments_refuses_any(tool):
     with pytest.raises(InvalidArgument, match="no arguments at all"):
-        contract.parse_nothing(tool, {"verbose": True})
+        NoRequest.parse({"verbose": True})
 
 
 @pytest.mark.parametrize(
@@ -181,24 +170,24 @@ def test_a_tool_without_arguments_refuses_any(tool):
 )  # fmt: skip
 def test_a_query_that_asks_nothing_is_refused(query):
     with pytest.raises(InvalidQuery, match="^query: "):
-        contract.parse_search({"query": query})
+        SearchRequest.parse({"query": query})
 
 
 def test_a_missing_query_is_said_to_be_missing():
     with pytest.raises(InvalidQuery, match="^query: missing"):
-        contract.parse_search({})
+        SearchRequest.parse({})
 
 
 def test_the_longest_query_is_taken_and_lone_surrogates_are_replaced():
-    assert len(contract.parse_search({"query": "x" * 4000}).query) == 4000
-    assert contract.parse_search({"query": "a\ud800"}).query == "a\ufffd"
+    assert len(SearchRequest.parse({"query": "x" * 4000}).query) == 4000
+    assert SearchRequest.parse({"query": "a\ud800"}).query == "a\ufffd"
 
 
 @pytest.mark.parametrize(
     ("field", "value", "used"), [("max_chars", 1, 200), ("max_chars", 10**9, 100_000), ("max_chars", "300", 300)]
 )
 def test_budgets_are_clamped(field, value, used):
-    assert contract.parse_search({"query": "x", field: value}).max_chars == used
+    assert SearchRequest.parse({"query": "x", field: value}).max_chars == used
 
 
 @pytest.mark.parametrize(
@@ -211,7 +200,7 @@ def test_budgets_are_clamped(field, value, used):
 )  # fmt: skip
 def test_a_path_no_corpus_can_hold_is_answered_like_a_missing_document(source):
     with pytest.raises(NotFound) as refused:
-        contract.parse_document({"source": source})
+        DocumentRequest.parse({"source": source})
     assert contract.error_payload(refused.value) == contract.error_payload(NotFound("docs/other.md is hidden"))
 
 
@@ -224,19 +213,19 @@ def test_a_path_no_corpus_can_hold_is_answered_like_a_missing_document(source):
     ],
 )  # fmt: skip
 def test_an_ordinary_path_is_asked_for_as_it_is(source, asked):
-    assert contract.parse_document({"source": source}).source == asked
+    assert DocumentRequest.parse({"source": source}).source == asked
 
 
 @pytest.mark.parametrize("index", [-1, 10**30, "x", 1.5, True])
 def test_a_chunk_index_that_is_none_is_refused(index):
     with pytest.raises(InvalidArgument) as refused:
-        contract.parse_document({"source": "a.md", "chunk_index": index})
+        DocumentRequest.parse({"source": "a.md", "chunk_index": index})
     assert refused.value.field == "chunk_index"
 
 
 def test_a_document_without_source_says_what_to_give():
     with pytest.raises(InvalidArgument, match="^source: missing"):
-        contract.parse_document({"chunk_index": 1})
+        DocumentRequest.parse({"chunk_index": 1})
 
 
 @pytest.mark.parametrize(
@@ -244,19 +233,19 @@ def test_a_document_without_source_says_what_to_give():
     [("docs/", "docs"), ("docs/gu", "docs/gu"), ("./docs", "docs"), ("docs//gu", "docs/gu"), ("", None)],
 )
 def test_a_prefix_is_a_relative_path_or_the_start_of_one(prefix, asked):
-    assert contract.parse_list({"prefix": prefix}).prefix == asked
+    assert ListRequest.parse({"prefix": prefix}).prefix == asked
 
 
 @pytest.mark.parametrize("prefix", ["/", "/etc", "../", "docs/../x", "a\\b", "docs//", "x" * 4097])
 def test_a_prefix_outside_the_corpus_is_refused(prefix):
     with pytest.raises(InvalidArgument, match="^prefix: "):
-        contract.parse_list({"prefix": prefix})
+        ListRequest.parse({"prefix": prefix})
 
 
 @pytest.mark.parametrize("cursor", ["x" * 5000, "\ud800", 5, "docs/a.md", "YS5tZA", " YS5tZA==", "Li4vYQ=="])
 def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
     with pytest.raises(InvalidArgument, match="^cursor: "):
-        contract.parse_list({"cursor": cursor})
+        ListRequest.parse({"cursor": cursor})
 
 
 @settings(deadline=None, max_examples=60)
@@ -276,7 +265,7 @@ def test_any_json_gives_a_request_or_an_error_fit_to_send(data):
 @given(st.text(st.characters(), max_size=30) | st.text("./\\%2ef5cC:~", max_size=12))
 def test_no_accepted_source_leaves_the_corpus(source):
     try:
-        accepted = contract.parse_document({"source": source}).source
+        accepted = DocumentRequest.parse({"source": source}).source
     except RagMcpError:
         return
     assert ".." not in accepted.split("/")

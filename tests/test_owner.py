@@ -35,11 +35,11 @@ def ingest(root: Path, store: Path | None = None, **options: object):
 
 
 def ask(text: str, *, root: Path | None = None, store: Path | None = None) -> list[str]:
-    from rag_mcp.server.tools import parse_search
+    from rag_mcp.requests import SearchRequest
 
     base = KnowledgeBase.open(Config.load({}, corpus_root=root, db_path=store, embedder="hash"))
     try:
-        found = base.search(parse_search({"query": text, "confidence": "normal"}))
+        found = base.search(SearchRequest.parse({"query": text, "confidence": "normal"}))
         return [result.citation.source for result in found.results]
     finally:
         base.close()

@@ -279,7 +279,7 @@ def open_up(folder: Path) -> None:
 ASK = """
 import json
 from rag_mcp.config import Config
-from rag_mcp.server.tools import parse_search
+from rag_mcp.requests import SearchRequest
 from rag_mcp.errors import RagMcpError
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
@@ -287,7 +287,7 @@ config = Config.load()
 base = KnowledgeBase.open(config)
 found = []
 for mode in ("hybrid", "vector", "fts"):
-    answer = base.search(parse_search({"query": "heron lamp", "confidence": "normal", "mode": mode}))
+    answer = base.search(SearchRequest.parse({"query": "heron lamp", "confidence": "normal", "mode": mode}))
     found.append([answer.status, answer.degraded, answer.degraded_reason])
 copies = len(list(config.scratch_dir.iterdir()))
 base.close()
@@ -574,8 +574,7 @@ def test_keyword_questions_asked_while_the_vector_index_loads_start_one_loader(l
 
 def test_after_the_close_every_method_is_an_error_and_opens_nothing(library):
     from rag_mcp.errors import StoreError
-    from rag_mcp.models import DocumentRequest, ListRequest
-    from rag_mcp.server.tools import parse_search
+    from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 
     library.write(BASE)
     library.ingest()
@@ -585,8 +584,8 @@ def test_after_the_close_every_method_is_an_error_and_opens_nothing(library):
         base.close()
         base.close()
         for call in (
-            lambda base=base: base.search(parse_search({"query": "heron lamp"})),
-            lambda base=base: base.search(parse_search({"query": "heron lamp", "source_class": "memory"})),
+            lambda base=base: base.search(SearchRequest.parse({"query": "heron lamp"})),
+            lambda base=base: base.search(SearchRequest.parse({"query": "heron lamp", "source_class": "memory"})),
             lambda base=base: base.get_document(DocumentRequest("docs/other.md")),
             lambda base=base: base.list_documents(ListRequest()),
             lambda base=base: base.list_sources(),

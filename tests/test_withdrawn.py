@@ -12,8 +12,8 @@ from rag_mcp.errors import NotFound, StoreDamaged
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.run import run_ingest
 from rag_mcp.maintenance import examine, roll_back
-from rag_mcp.models import DocumentRequest, ListRequest, SourceClass
-from rag_mcp.server.tools import parse_search
+from rag_mcp.models import SourceClass
+from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.stores.embedded.manifest import Manifest
 from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw
 
@@ -108,7 +108,7 @@ def test_what_was_withdrawn_is_not_shown_from_an_older_generation(library, withd
     assert hidden(library)
     WAYS_BACK[way](library)
     base = library.base(profile="restricted")
-    base.search(parse_search({"query": "bells"}))
+    base.search(SearchRequest.parse({"query": "bells"}))
     assert base.status().generation == 1
     assert hidden(library)
 

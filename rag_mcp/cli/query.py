@@ -47,7 +47,8 @@ def query(
 ) -> None:
     """Ask one question."""
     from rag_mcp.models import Mode
-    from rag_mcp.server.tools import parse_search, search_payload
+    from rag_mcp.requests import SearchRequest
+    from rag_mcp.server.tools import search_payload
 
     arguments = {
         "query": text,
@@ -61,7 +62,7 @@ def query(
         "max_chars": max_chars,
         "explain": explain,
     }
-    request = parse_search(arguments)
+    request = SearchRequest.parse(arguments)
     config = Config.load(
         db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
     )

@@ -14,7 +14,8 @@ from rag_mcp.evaluation.names import place_names, too_few
 from rag_mcp.evaluation.questions import read_questions
 from rag_mcp.evaluation.runner import EvalReport, evaluate
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.models import ListRequest, Mode
+from rag_mcp.models import Mode
+from rag_mcp.requests import ListRequest
 
 __all__ = ["measure_questions"]
 

@@ -21,7 +21,8 @@ from rag_mcp.evaluation.metrics import (
     percentile,
 )
 from rag_mcp.evaluation.questions import Question
-from rag_mcp.models import Gate, Level, Mode, Result, SearchRequest, SearchResponse
+from rag_mcp.models import Gate, Level, Mode, Result, SearchResponse
+from rag_mcp.requests import SearchRequest
 
 __all__ = ["FORMAT", "Answer", "EvalReport", "ModeReport", "Provenance", "Shown", "evaluate", "scored_questions"]
 

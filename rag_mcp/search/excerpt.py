@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rag_mcp.errors import InvalidArgument, StoreDamaged
-from rag_mcp.models import Chunk, DocumentRequest
+from rag_mcp.models import Chunk
+from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.shape import cut_at
 from rag_mcp.stores.embedded.manifest import ChunkRef
 

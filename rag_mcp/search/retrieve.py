@@ -20,10 +20,10 @@ from rag_mcp.models import (
     Reason,
     Result,
     Scores,
-    SearchRequest,
     SearchResponse,
     SourceClass,
 )
+from rag_mcp.requests import SearchRequest
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.search.relevance import RelevanceModel, Thresholds, feature_values
 from rag_mcp.search.shape import Candidate, cut_text, lift_exact, lowered, order_candidates, shape

@@ -26,17 +26,8 @@ from mcp.shared.exceptions import MCPError
 from rag_mcp import __version__
 from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError
-from rag_mcp.models import (
-    Document,
-    DocumentPage,
-    DocumentRequest,
-    ListRequest,
-    SearchRequest,
-    SearchResponse,
-    SourceClass,
-    SourceInventory,
-    Status,
-)
+from rag_mcp.models import Document, DocumentPage, SearchResponse, SourceClass, SourceInventory, Status
+from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
 from rag_mcp.stores.embedded.place import store_folder
 from rag_mcp.telemetry import Telemetry
@@ -163,24 +154,24 @@ class ToolRunner:
         return Answer(payload, text, outcome.status == "ERROR")
 
     def _search(self, arguments: Mapping[str, object] | None, outcome: _Outcome) -> dict[str, Any]:
-        response = self._knowledge.search(contract.parse_search(arguments))
+        response = self._knowledge.search(SearchRequest.parse(arguments))
         outcome.status = response.status
         outcome.reason = response.reason.value if response.reason else ""
         outcome.winner = response.results[0].source_class if response.results else None
         return contract.search_payload(response)
 
     def _document(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.document_payload(self._knowledge.get_document(contract.parse_document(arguments)))
+        return contract.document_payload(self._knowledge.get_document(DocumentRequest.parse(arguments)))
 
     def _documents(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.documents_payload(self._knowledge.list_documents(contract.parse_list(arguments)))
+        return contract.documents_payload(self._knowledge.list_documents(ListRequest.parse(arguments)))
 
     def _sources(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        contract.parse_nothing("list_knowledge_sources", arguments)
+        NoRequest.parse(arguments)
         return contract.sources_payload(self._knowledge.list_sources())
 
     def _status(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        contract.parse_nothing("rag_status", arguments)
+        NoRequest.parse(arguments)
         status = self._knowledge.status()
         visible = [member for member in SourceClass if member in status.inventory]
         return contract.status_payload(status, self._telemetry.snapshot(visible))

@@ -1,42 +1,36 @@
-"""The wire contract: tool arguments in, JSON-ready answers out, and the schemas that describe both.
-
-Lenient where the meaning is clear (numbers in strings, null and blank for "not given", k out of range), strict where
-a guess would change the answer: a name or value that is not understood is an error that says what is allowed.
-"""
+"""The tools as hosts see them: what each takes and answers, as JSON schemas, and the answers as JSON."""
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from enum import Enum, StrEnum
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
-from rag_mcp.access.names import MAX_PATH_CHARS, from_cursor, plain_path, safe_source
-from rag_mcp.errors import InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreAbsent
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from rag_mcp.errors import NotFound, RagMcpError, StoreAbsent
 from rag_mcp.models import (
     Citation,
     DocClass,
     Document,
     DocumentEntry,
     DocumentPage,
-    DocumentRequest,
     Gate,
     Level,
-    ListRequest,
     Mode,
     Reason,
     Result,
-    SearchRequest,
     SearchResponse,
     SourceClass,
     SourceInventory,
     Status,
 )
+from rag_mcp.requests import LIMITS, DocumentRequest, ListRequest, NoRequest, Request, SearchRequest
 from rag_mcp.text.sanitize import neutralise, scrub, single_line
 from rag_mcp.text.tally import tally
 
@@ -44,7 +38,6 @@ __all__ = [
     "CAPABILITIES_URI",
     "INPUT_SCHEMAS",
     "INSTRUCTIONS",
-    "LIMITS",
     "OUTPUT_SCHEMAS",
     "TOOLS",
     "ToolSpec",
@@ -52,28 +45,12 @@ __all__ = [
     "document_payload",
     "documents_payload",
     "error_payload",
-    "parse_document",
-    "parse_list",
-    "parse_nothing",
-    "parse_search",
     "search_payload",
     "sources_payload",
     "status_payload",
 ]
 
-ALL_CLASSES = "all"
 CAPABILITIES_URI = "rag-mcp://capabilities"
-
-LIMITS: dict[str, int] = {
-    "k_min": 1,
-    "k_max": 20,
-    "query_chars_max": 4_000,
-    "max_chars_min": 200,
-    "max_chars_max": 100_000,
-    "context_max": 20,
-    "list_limit_max": 500,
-    "path_chars_max": MAX_PATH_CHARS,
-}
 
 INSTRUCTIONS = (
     "Search this local knowledge base before answering questions about its documents. "
@@ -88,239 +65,7 @@ INSTRUCTIONS = (
 NO_SUCH_DOCUMENT = "No such document. Use the source of a citation or of list_documents."
 INTERNAL_ERROR = "The server met an unexpected error and is still running; its log on stderr holds the details."
 
-_E = TypeVar("_E", bound=StrEnum)
 Json = dict[str, Any]
-
-
-# --- arguments in ----------------------------------------------------------------------------------------------------
-
-_WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?", re.ASCII)
-_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_PROJECT = re.compile(r"[\w.-]{1,100}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Letters, marks or symbols by category that nevertheless show nothing: Hangul fillers, Braille blank, selectors.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
-_MAX_DIGITS = 18
-
-
-def parse_search(arguments: Mapping[str, object] | None) -> SearchRequest:
-    """Read search_knowledge's arguments. Raises InvalidArgument or InvalidQuery naming the field."""
-    given = _Arguments("search_knowledge", arguments)
-    return SearchRequest(
-        query=given.query("query"),
-        k=given.integer("k", 5, low=LIMITS["k_min"], high=LIMITS["k_max"]),
-        mode=given.choice("mode", Mode) or Mode.HYBRID,
-        source_class=given.source_class("source_class"),
-        project=given.project("project"),
-        doc_class=given.choice("doc_class", DocClass),
-        confidence=given.choice("confidence", Gate) or Gate.STRICT,
-        as_of=given.day("as_of"),
-        max_chars=given.max_chars(12_000),
-        explain=given.flag("explain"),
-    )
-
-
-def parse_document(arguments: Mapping[str, object] | None) -> DocumentRequest:
-    """Read get_document's arguments.
-
-    Raises NotFound for a path that can't name a document of any corpus (absolute, climbing), exactly as for one that
-    does not exist, and InvalidArgument for everything else that can't be used.
-    """
-    given = _Arguments("get_document", arguments)
-    chunk_index = given.position("chunk_index", "not a chunk number; use the chunk_index of a citation, 0 or more.")
-    from_chunk = given.position("from_chunk", "not a chunk number; use what next of an answer says.")
-    if chunk_index is not None and from_chunk is not None:
-        raise InvalidArgument("from_chunk", "reads on, chunk_index reads around a chunk; give one of them.")
-    source = given.text("source")
-    if source is None:
-        raise InvalidArgument("source", "missing; give the source of a citation or of list_documents.")
-    from_char = given.position("from_char", "not a place in a chunk; use what next of an answer says.") or 0
-    if from_char and chunk_index is not None:
-        raise InvalidArgument("from_char", "belongs to from_chunk, not to chunk_index.")
-    return DocumentRequest(
-        source=safe_source(source),
-        chunk_index=chunk_index,
-        context=given.integer("context", 1, low=0, high=LIMITS["context_max"]),
-        from_chunk=from_chunk,
-        from_char=from_char,
-        max_chars=given.max_chars(40_000),
-    )
-
-
-def parse_list(arguments: Mapping[str, object] | None) -> ListRequest:
-    """Read list_documents' arguments. Raises InvalidArgument naming the field."""
-    given = _Arguments("list_documents", arguments)
-    prefix = given.text("prefix")
-    if prefix is not None:
-        prefix = plain_path(prefix.removesuffix("/"))
-        if prefix is None:
-            raise InvalidArgument("prefix", "use a path relative to the corpus, with forward slashes.")
-    cursor = given.text("cursor")
-    if cursor is not None and from_cursor(cursor) is None:
-        raise InvalidArgument("cursor", "not a cursor of this server; pass next_cursor unchanged, or leave it out.")
-    return ListRequest(
-        source_class=given.source_class("source_class"),
-        project=given.project("project"),
-        prefix=prefix,
-        cursor=cursor,
-        limit=given.integer("limit", 100, low=1, high=LIMITS["list_limit_max"]),
-    )
-
-
-def parse_nothing(tool: str, arguments: Mapping[str, object] | None) -> None:
-    """Check the arguments of a tool that takes none. Raises InvalidArgument when there are some."""
-    _Arguments(tool, arguments)
-
-
-class _Arguments:
-    """One call's arguments with the names checked; each method reads one field by its meaning."""
-
-    def __init__(self, tool: str, arguments: Mapping[str, object] | None) -> None:
-        self._given: Mapping[str, object] = {} if arguments is None else arguments
-        schema = INPUT_SCHEMAS[tool]
-        unknown = [name for name in self._given if name not in schema["properties"]]
-        if unknown:
-            missing = [name for name in schema["required"] if self._given.get(name) is None]
-            also = f"; {missing[0]} is missing" if missing else ""
-            others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-            allowed = tuple(schema["properties"]) or ("no arguments at all",)
-            raise InvalidArgument(_short(str(unknown[0])), f"unknown argument{others}{also}.", allowed=allowed)
-
-    def text(self, name: str) -> str | None:
-        """A string as it stands; None when absent, null or blank."""
-        value = self._given.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise InvalidArgument(name, f"must be a string, not {_kind(value)}.")
-        return value if value.strip() else None
-
-    def query(self, name: str) -> str:
-        value = self._given.get(name)
-        if value is None:
-            raise InvalidQuery(name, "missing; say what to look for.")
-        if not isinstance(value, str):
-            raise InvalidQuery(name, f"must be a string, not {_kind(value)}.")
-        # The length is looked at first, so that a huge text costs nothing; nobody pads a question by this much.
-        longest = LIMITS["query_chars_max"]
-        clean = value if len(value) > 16 * longest else _CONTROL.sub(" ", scrub(value)).strip()
-        if len(clean) > longest:
-            raise InvalidQuery(name, f"has {len(clean):,} characters; use at most {longest:,}.")
-        if not any(_visible(character) for character in clean):
-            raise InvalidQuery(name, "empty; say what to look for.")
-        return clean
-
-    def optional_integer(self, name: str) -> int | None:
-        value = self._given.get(name)
-        if isinstance(value, str):
-            return _integer_from_text(name, value)
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
-            raise InvalidArgument(name, f"must be a whole number, not {_kind(value)}.")
-        if isinstance(value, float) and not value.is_integer():
-            raise InvalidArgument(name, f"must be a whole number, not {_shown(value)}.")
-        return None if value is None else int(value)
-
-    def integer(self, name: str, default: int, *, low: int, high: int) -> int:
-        value = self.optional_integer(name)
-        return default if value is None else max(low, min(high, value))
-
-    def position(self, name: str, otherwise: str) -> int | None:
-        value = self.optional_integer(name)
-        if value is not None and not 0 <= value < 10**9:
-            raise InvalidArgument(name, otherwise)
-        return value
-
-    def max_chars(self, default: int) -> int:
-        return self.integer("max_chars", default, low=LIMITS["max_chars_min"], high=LIMITS["max_chars_max"])
-
-    def flag(self, name: str) -> bool:
-        value = self._given.get(name)
-        if isinstance(value, bool):
-            return value
-        if value is None or (isinstance(value, str) and value.strip().lower() in ("", "false")):
-            return False
-        if isinstance(value, str) and value.strip().lower() == "true":
-            return True
-        raise InvalidArgument(name, f"must be true or false, not {_shown(value)}.", allowed=("true", "false"))
-
-    def choice(self, name: str, values: type[_E]) -> _E | None:
-        """A member by its exact value; None when absent, null or blank."""
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            return values(value)
-        except ValueError:
-            raise InvalidArgument(name, f"{_shown(value)} is not known.", allowed=_names(values)) from None
-
-    def source_class(self, name: str) -> SourceClass | None:
-        """A class by name; None for "all", which means every class the profile gives without naming it."""
-        if self.text(name) == ALL_CLASSES:
-            return None
-        try:
-            return self.choice(name, SourceClass)
-        except InvalidArgument as error:
-            if not error.allowed:
-                raise
-            message = f"{_shown(self._given.get(name))} is not known."
-            raise InvalidArgument(name, message, allowed=(ALL_CLASSES, *error.allowed)) from None
-
-    def project(self, name: str) -> str | None:
-        value = self.text(name)
-        if value is not None and not _PROJECT.fullmatch(value):
-            raise InvalidArgument(name, "use 1 to 100 letters, digits, '.', '_' and '-'.")
-        return value
-
-    def day(self, name: str) -> date | None:
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            if not _ISO_DATE.fullmatch(value.strip()):
-                raise ValueError
-            return date.fromisoformat(value.strip())
-        except ValueError:
-            raise InvalidArgument(name, f"{_shown(value)} is not a date; use YYYY-MM-DD.") from None
-
-
-def _integer_from_text(name: str, value: str) -> int | None:
-    if not value.strip():
-        return None
-    found = _WHOLE_NUMBER.fullmatch(value.strip())
-    if found is None:
-        raise InvalidArgument(name, f"must be a whole number, not {_shown(value)}.")
-    digits = found[2].lstrip("0")
-    # int() refuses very long digit strings; any number this long is out of every range here.
-    number = int(digits or "0") if len(digits) <= _MAX_DIGITS else 10**_MAX_DIGITS
-    return -number if found[1] == "-" else number
-
-
-def _visible(character: str) -> bool:
-    return unicodedata.category(character)[0] not in "CZ" and character not in _BLANK
-
-
-def _names(values: type[StrEnum]) -> tuple[str, ...]:
-    return tuple(member.value for member in values)
-
-
-def _kind(value: object) -> str:
-    names = {bool: "true/false", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
-    return names.get(type(value), "null" if value is None else type(value).__name__)
-
-
-def _shown(value: object) -> str:
-    """A caller's value for an error text: short, and safe to print."""
-    if isinstance(value, str):
-        return f'"{_short(value)}"'
-    if isinstance(value, int) and abs(value) > 10**_MAX_DIGITS:
-        return "a number that is too large"
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _kind(value)
-
-
-def _short(text: str, limit: int = 40) -> str:
-    short = neutralise(" ".join(scrub(text[: limit + 1]).split()))[0]
-    return f"{short[:limit]}…" if len(short) > limit else short
 
 
 # --- answers out -----------------------------------------------------------------------------------------------------
@@ -465,16 +210,16 @@ def capabilities_payload(*, version: str, transport: str) -> Json:
         "read_only": True,
         "tools": [{"name": tool.name, "title": tool.title} for tool in TOOLS],
         "retrieval": {
-            "modes": list(_names(Mode)),
+            "modes": list(Mode),
             "fusion": "reciprocal rank fusion picks the candidates, one calibrated relevance score orders them",
-            "confidence_levels": list(_names(Level)),
-            "confidence_gates": list(_names(Gate)),
+            "confidence_levels": list(Level),
+            "confidence_gates": list(Gate),
             "no_answer_status": "NO_RELEVANT_CONTEXT",
-            "no_answer_reasons": list(_names(Reason)),
+            "no_answer_reasons": list(Reason),
         },
         "governance": {
-            "source_classes": list(_names(SourceClass)),
-            "doc_classes": list(_names(DocClass)),
+            "source_classes": list(SourceClass),
+            "doc_classes": list(DocClass),
             "access": "the profile is set where the server is started; no argument changes it",
             "text_is_untrusted_context": True,
         },
@@ -593,6 +338,7 @@ class ToolSpec:
     """A tool as listed to hosts; every tool here only reads."""
 
     name: str
+    request: type[Request]
     title: str
     description: str
 
@@ -608,6 +354,7 @@ class ToolSpec:
 TOOLS: tuple[ToolSpec, ...] = (
     ToolSpec(
         "search_knowledge",
+        SearchRequest,
         "Search the knowledge base",
         "Find passages in the local knowledge base that answer a question, best first, each with its source, heading "
         "and line range to cite. Use it before answering anything these documents may cover; ask in plain words or by "
@@ -616,6 +363,7 @@ TOOLS: tuple[ToolSpec, ...] = (
     ),
     ToolSpec(
         "get_document",
+        DocumentRequest,
         "Read a document",
         "Read an indexed document, or the passages around one chunk of it (chunk_index with context), by the source "
         "of a citation. Use it when a found passage needs what stands before or after it. When next is given there is "
@@ -623,18 +371,21 @@ TOOLS: tuple[ToolSpec, ...] = (
     ),
     ToolSpec(
         "list_documents",
+        ListRequest,
         "List documents",
         "List the indexed documents you may see, by path, with title and class; narrow by class, project or path "
         "prefix, page with cursor. Use it to see what exists, not to find an answer: search_knowledge does that.",
     ),
     ToolSpec(
         "list_knowledge_sources",
+        NoRequest,
         "List knowledge sources",
         "Tell which source classes and projects can be searched here and how many files and chunks each holds. Takes "
         "no arguments. Use it once to choose source_class or project for a search.",
     ),
     ToolSpec(
         "rag_status",
+        NoRequest,
         "Knowledge base status",
         "Tell how fresh and healthy the index is: generation, time of indexing, inventory, files left out and why, "
         "request counts of this process. Takes no arguments. Use it when answers look old, empty or degraded.",
@@ -642,14 +393,45 @@ TOOLS: tuple[ToolSpec, ...] = (
 )
 
 
+class _PlainSchema(GenerateJsonSchema):
+    """Schemas as hosts know them from other servers: closed objects, no titles, no documentation of ours."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+    def sort(self, value: Any, parent_key: str | None = None) -> Any:
+        return value
+
+    def dataclass_schema(self, schema: Any) -> Json:
+        return {"required": [], **super().dataclass_schema(schema), "additionalProperties": False}
+
+
+def _schema_of(model: type) -> Json:
+    schema = TypeAdapter(model).json_schema(schema_generator=_PlainSchema)
+    written_out: Json = _inlined(_anonymous(schema), schema.get("$defs", {}))
+    return written_out
+
+
+def _inlined(value: Any, classes: Json) -> Any:
+    """References written out, which not every host follows, without the names and docstrings of our classes."""
+    if isinstance(value, list):
+        return [_inlined(item, classes) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        value = {**_anonymous(classes[value["$ref"].rsplit("/", 1)[1]]), **value}
+    return {name: _inlined(item, classes) for name, item in value.items() if name != "$ref"}
+
+
+def _anonymous(schema: Json) -> Json:
+    return {name: value for name, value in schema.items() if name not in ("$defs", "title", "description")}
+
+
+INPUT_SCHEMAS: dict[str, Json] = {tool.name: _schema_of(tool.request) for tool in TOOLS}
+
+
 def _schema(kind: str, description: str = "", **more: object) -> Json:
     return {"type": kind, **({"description": description} if description else {}), **more}
-
-
-def _optional(schema: Json) -> Json:
-    """May be left out or null. Spelled with anyOf, the form hosts know from other servers."""
-    description = schema.pop("description")
-    return {"anyOf": [schema, {"type": "null"}], "default": None, "description": description}
 
 
 def _or_null(schema: Json) -> Json:
@@ -684,92 +466,8 @@ def _answer(properties: Mapping[str, Json], *, with_results: bool = False) -> Js
 
 _STRING, _INTEGER, _NUMBER, _BOOLEAN = (_schema(kind) for kind in ("string", "integer", "number", "boolean"))
 _STRINGS = _list(_STRING)
-_CLASSES = _schema("string", enum=list(_names(SourceClass)))
-_DOC_CLASSES = _schema("string", enum=list(_names(DocClass)))
-
-_SOURCE_CLASS_IN = _schema(
-    "string",
-    "Search only this class; all: every class your profile sees without naming it.",
-    enum=[ALL_CLASSES, *_names(SourceClass)],
-    default=ALL_CLASSES,
-)
-_PROJECT_IN = _optional(_schema("string", "Only documents of this project.", maxLength=100))
-
-
-def _max_chars_in(default: int, description: str) -> Json:
-    low, high = LIMITS["max_chars_min"], LIMITS["max_chars_max"]
-    return _schema("integer", description, default=default, minimum=low, maximum=high)
-
-
-INPUT_SCHEMAS: dict[str, Json] = {
-    "search_knowledge": _object(
-        {
-            "query": _schema(
-                "string", "The question, or names and words to find.", minLength=1, maxLength=LIMITS["query_chars_max"]
-            ),
-            "k": _schema("integer", "How many passages.", default=5, minimum=LIMITS["k_min"], maximum=LIMITS["k_max"]),
-            "mode": _schema(
-                "string",
-                "hybrid: words and meaning; fts: words only; vector: meaning only.",
-                enum=list(_names(Mode)),
-                default=Mode.HYBRID.value,
-            ),
-            "source_class": _SOURCE_CLASS_IN,
-            "project": _PROJECT_IN,
-            "doc_class": _optional(_schema("string", "Only notes or only handoffs.", enum=list(_names(DocClass)))),
-            "confidence": _schema(
-                "string",
-                "strict: withhold weak passages; normal: show them, marked low.",
-                enum=list(_names(Gate)),
-                default=Gate.STRICT.value,
-            ),
-            "as_of": _optional(
-                _schema("string", "What dated snapshots said on this day, YYYY-MM-DD.", pattern=r"^\d{4}-\d{2}-\d{2}$")
-            ),
-            "max_chars": _max_chars_in(12_000, "Budget for all passage texts of the answer, in characters."),
-            "explain": _schema("boolean", "Add how each passage came to its place.", default=False),
-        },
-        required=["query"],
-    ),
-    "get_document": _object(
-        {
-            "source": _schema(
-                "string",
-                "Path of the document, as a citation or list_documents gives it.",
-                minLength=1,
-                maxLength=LIMITS["path_chars_max"],
-            ),
-            "chunk_index": _optional(_schema("integer", "Read around this chunk; left out: all of it.", minimum=0)),
-            "context": _schema(
-                "integer",
-                "Chunks on either side of chunk_index.",
-                default=1,
-                minimum=0,
-                maximum=LIMITS["context_max"],
-            ),
-            "from_chunk": _optional(
-                _schema(
-                    "integer", "Read on from this chunk, as next of an answer says; not with chunk_index.", minimum=0
-                )
-            ),
-            "from_char": _schema("integer", "Where in the chunk to go on, as next says.", default=0, minimum=0),
-            "max_chars": _max_chars_in(40_000, "Budget for the text; context gives way, not the chunk asked for."),
-        },
-        required=["source"],
-    ),
-    "list_documents": _object(
-        {
-            "source_class": _SOURCE_CLASS_IN,
-            "project": _PROJECT_IN,
-            "prefix": _optional(_schema("string", "Only documents whose path starts so, for example docs/.")),
-            "cursor": _optional(_schema("string", "next_cursor of the page before.")),
-            "limit": _schema("integer", "Documents a page.", default=100, minimum=1, maximum=LIMITS["list_limit_max"]),
-        },
-        required=[],
-    ),
-    "list_knowledge_sources": _object({}, required=[]),
-    "rag_status": _object({}, required=[]),
-}
+_CLASSES = _schema("string", enum=list(SourceClass))
+_DOC_CLASSES = _schema("string", enum=list(DocClass))
 
 _CITATION_OUT = _object(
     {
@@ -802,7 +500,7 @@ _RESULT_FIELDS: dict[str, Json] = {
     "source_class": _CLASSES,
     "project": _or_null(_STRING),
     "doc_class": _DOC_CLASSES,
-    "confidence": _schema("string", enum=list(_names(Level))),
+    "confidence": _schema("string", enum=list(Level)),
     "score": _or_null(_schema("number", "Calibrated probability, 0 to 1, that the passage answers.")),
     "scores": _SCORES_OUT,
     "truncated": _BOOLEAN,
@@ -829,9 +527,9 @@ OUTPUT_SCHEMAS: dict[str, Json] = {
     "search_knowledge": _answer(
         {
             "status": _schema("string", enum=["OK", "NO_RELEVANT_CONTEXT"]),
-            "reason": {"type": ["string", "null"], "enum": [*_names(Reason), None]},
-            "mode": _schema("string", enum=list(_names(Mode))),
-            "confidence": _schema("string", enum=list(_names(Gate))),
+            "reason": {"type": ["string", "null"], "enum": [*Reason, None]},
+            "mode": _schema("string", enum=list(Mode)),
+            "confidence": _schema("string", enum=list(Gate)),
             "degraded": _BOOLEAN,
             "degraded_reason": _or_null(_STRING),
             "coverage": _object({"queried": _STRINGS, "skipped_by_acl": _STRINGS, "failed": _STRINGS}),

@@ -6,17 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from rag_mcp.models import (
-    Citation,
-    Coverage,
-    DocClass,
-    Level,
-    Result,
-    Scores,
-    SearchRequest,
-    SearchResponse,
-    SourceClass,
-)
+from rag_mcp.models import Citation, Coverage, DocClass, Level, Result, Scores, SearchResponse, SourceClass
+from rag_mcp.requests import SearchRequest
 
 Build = Callable[..., Result]
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support import Library, growth, run_cli
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.models import Chunk, DocClass, DocumentRequest, SourceClass
+from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.excerpt import excerpt
-from rag_mcp.server.tools import parse_document
 from rag_mcp.stores.embedded.manifest import ChunkRef
 
 SENTENCES = " ".join(f"The ferryman counted {n} oars and wrote the sum into book {n % 9}." for n in range(400))
@@ -295,9 +295,9 @@ def test_every_indexed_path_can_be_asked_for_and_paged_behind_however_long(libra
 
 
 def test_from_char_without_from_chunk_reads_the_first_chunk():
-    assert parse_document({"source": "a.md", "from_char": 4}) == DocumentRequest("a.md", from_char=4)
+    assert DocumentRequest.parse({"source": "a.md", "from_char": 4}) == DocumentRequest("a.md", from_char=4)
     with pytest.raises(InvalidArgument):
-        parse_document({"source": "a.md", "from_char": 4, "chunk_index": 1})
+        DocumentRequest.parse({"source": "a.md", "from_char": 4, "chunk_index": 1})
 
 
 # --- equal texts -----------------------------------------------------------------------------------------------------
