@@ -1,10 +1,10 @@
-"""What a store is to whoever searches it; access control picks the classes before any call."""
+"""What a store is to whoever searches it, where access control picks the classes before any call, and to who fills it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rag_mcp.models import Chunk, DocClass, SourceClass
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from rag_mcp.stores.embedded.manifest import Manifest
 
 __all__ = [
+    "Changes",
     "Filter",
     "KeywordEvidence",
     "KeywordHit",
     "KeywordReader",
+    "KnownVectors",
     "Snapshot",
     "SnapshotInfo",
+    "StoreWrite",
     "Subject",
     "VectorHit",
     "VectorReader",
@@ -168,3 +171,43 @@ class Snapshot(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How the next state, which ``manifest`` describes, differs from the one it is built upon: ids by class, and the
+    records of all that are ``added`` or ``updated``. A vector belongs to its text: an updated record keeps it."""
+
+    manifest: Manifest
+    chunks: Mapping[str, Chunk]
+    added: Mapping[SourceClass, Collection[str]]
+    updated: Mapping[SourceClass, Collection[str]]
+    deleted: Mapping[SourceClass, Collection[str]]
+
+
+KnownVectors: TypeAlias = "Callable[[Sequence[str]], Mapping[str, Vectors]]"
+"""Looks up vectors by text key; those that are not known are left out."""
+
+
+class StoreWrite(Protocol):
+    """The next state of a store, seen by nobody before ``publish``. The steps come in this order; each raises
+    StoreDamaged when the state it is built upon or the result fails its check."""
+
+    @property
+    def number(self) -> int: ...
+
+    def write_vectors(
+        self, changes: Changes, known: KnownVectors, progress: Callable[[str, int, int], None]
+    ) -> None: ...
+
+    def write_keywords(self, changes: Changes) -> None: ...
+
+    def write_manifest(self, manifest: Manifest) -> None: ...
+
+    def verify(self, manifest: Manifest) -> None: ...
+
+    def seal(self, manifest: Manifest, *, created_at: str, notes: Mapping[str, object]) -> None:
+        """Make it durable; nothing of it changes any more."""
+        ...
+
+    def publish(self) -> None: ...

@@ -1,0 +1,187 @@
+"""The next generation while it is built: the live one's files and what differs from them, unseen until it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from rag_mcp.errors import StoreDamaged, StoreError
+from rag_mcp.models import SourceClass
+from rag_mcp.stores.base import Changes, KnownVectors
+from rag_mcp.stores.embedded.files import disk_is_full, remove_tree, writing
+from rag_mcp.stores.embedded.generation import Generation, GenerationInfo
+from rag_mcp.stores.embedded.generations import GenerationStore
+from rag_mcp.stores.embedded.manifest import Manifest, write_manifest
+from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index
+from rag_mcp.stores.embedded.verify import checksums, verify_indexes
+
+if TYPE_CHECKING:
+    from rag_mcp.embedders.base import Vectors
+
+__all__ = ["GenerationWrite", "begin_write"]
+
+# HNSW never reclaims the slot of a deleted row, so a class whose slots outgrow its rows is built anew from known
+# vectors. The constant keeps small classes from being rebuilt for every edit.
+SLOT_RATIO = 1.25
+SLOT_SLACK = 64
+_ROWS = 2_000
+
+
+@contextmanager
+def begin_write(store: GenerationStore, *, live: Generation | None, parent: int | None) -> Iterator[GenerationWrite]:
+    """Build upon ``live`` (None: from nothing) while the block runs; the caller holds the writer lock. What is not
+    published by then is removed. Raises StoreError or StoreReadOnly when the store can't be written."""
+    with writing(store.root):
+        write = GenerationWrite(store, live, parent)
+        try:
+            yield write
+        except StoreDamaged as error:
+            # Judged before the folder is removed: a library that was refused a write tends to call it damage.
+            full = disk_is_full(write.folder)
+            remove_tree(write.folder)
+            if full:
+                raise StoreError(f"The disk is full, and the store is what it was. Free some space: {error}") from error
+            raise
+        except BaseException:
+            remove_tree(write.folder)
+            raise
+
+
+class GenerationWrite:
+    """The steps in their order; each raises StoreDamaged when the live generation or the result fails its check."""
+
+    def __init__(self, store: GenerationStore, live: Generation | None, parent: int | None) -> None:
+        self.number = store.next_number()
+        self.folder = store.stage()
+        self._store = store
+        self._live = live
+        self._parent = parent
+        self._slots: Mapping[str, int] = {}
+
+    def write_vectors(self, changes: Changes, known: KnownVectors, progress: Callable[[str, int, int], None]) -> None:
+        index = _VectorIndex(changes, known, progress)
+        folder = self.folder / "chroma"
+        live = self._live
+        if live is None:
+            folder.mkdir()
+            with closing(ChromaWriter(folder)) as writer:
+                self._slots = index.fill(writer, None)
+            return
+        damaged = live.changed("chroma/")
+        if damaged:
+            raise StoreDamaged("The live vector index has changed on disk: " + ", ".join(damaged))
+        check_database(live.chroma_path)
+        added = {c.value: live.info.vector_slots.get(c.value, 0) + len(ids) for c, ids in changes.added.items()}
+        slots = {**live.info.vector_slots, **added}
+        counts = changes.manifest.counts()
+        if any(slots[name] > counts.get(name, 0) * SLOT_RATIO + SLOT_SLACK for name in slots):
+            # Opening a folder writes to it, and the live one belongs to its readers.
+            copy = self.folder / "chroma-live"
+            copy_index(live.chroma_path, copy)
+            with closing(ChromaReader(copy)) as reader:
+                folder.mkdir()
+                with closing(ChromaWriter(folder)) as writer:
+                    self._slots = index.fill(writer, reader)
+            remove_tree(copy)
+            return
+        copy_index(live.chroma_path, folder)
+        with closing(ChromaWriter(folder)) as writer:
+            index.update(writer)
+        self._slots = {name: count for name, count in slots.items() if name in counts}
+
+    def write_keywords(self, changes: Changes) -> None:
+        from rag_mcp.stores.embedded.keywords import TantivyWriter, clone_index
+
+        folder = self.folder / "keywords"
+        if self._live is None:
+            folder.mkdir()
+        else:
+            damaged = self._live.changed("keywords/")
+            if damaged:
+                raise StoreDamaged("The live keyword index has changed on disk: " + ", ".join(damaged))
+            clone_index(self._live.keywords_path, folder)
+        with closing(TantivyWriter(folder)) as writer:
+            for source_class, ids in (*changes.deleted.items(), *changes.updated.items()):
+                writer.delete(source_class, ids)
+            for part in (changes.added, changes.updated):
+                for ids in part.values():
+                    writer.add(changes.chunks[i] for i in sorted(ids))
+            writer.commit()
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        write_manifest(self.folder / "manifest.json", manifest)
+
+    def verify(self, manifest: Manifest) -> None:
+        problems = verify_indexes(self.folder, manifest)
+        if problems:
+            raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
+
+    def seal(self, manifest: Manifest, *, created_at: str, notes: Mapping[str, object]) -> None:
+        """Nothing of it may change any more."""
+        info = GenerationInfo(
+            number=self.number,
+            parent=self._parent,
+            created_at=created_at,
+            identity=manifest.identity,
+            counts=manifest.counts(),
+            files=len(manifest.files),
+            ids_digest=manifest.ids_digest(),
+            checksums=checksums(self.folder),
+            vector_slots=self._slots,
+            notes=notes,
+        )
+        self._store.seal(self.folder, info)
+
+    def publish(self) -> None:
+        self._store.publish(self.folder, self.number)
+
+
+class _VectorIndex:
+    """Vectors come from those ``known`` by text key, else from an index that has them by id."""
+
+    def __init__(self, changes: Changes, known: KnownVectors, progress: Callable[[str, int, int], None]) -> None:
+        self._changes = changes
+        self._known = known
+        self._progress = progress
+        self._text_keys = changes.manifest.keyed()
+
+    def fill(self, writer: ChromaWriter, source: ChromaReader | None) -> dict[str, int]:
+        """Write all there is; return the HNSW slots each class takes."""
+        for source_class, rows in sorted(self._text_keys.items()):
+            self._add(writer, source_class, list(rows.items()), source)
+        return {source_class.value: len(rows) for source_class, rows in self._text_keys.items() if rows}
+
+    def update(self, writer: ChromaWriter) -> None:
+        for source_class, ids in self._changes.deleted.items():
+            writer.delete(source_class, ids)
+        for source_class, ids in self._changes.added.items():
+            keys = self._text_keys[source_class]
+            self._add(writer, source_class, [(i, keys[i]) for i in sorted(ids)], None)
+
+    def _add(
+        self,
+        writer: ChromaWriter,
+        source_class: SourceClass,
+        rows: Sequence[tuple[str, str]],
+        source: ChromaReader | None,
+    ) -> None:
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            writer.upsert(source_class, [i for i, _ in part], self._vectors(source_class, part, source))
+            self._progress("write", start + len(part), len(rows))
+
+    def _vectors(
+        self, source_class: SourceClass, rows: Sequence[tuple[str, str]], source: ChromaReader | None
+    ) -> Vectors:
+        import numpy as np
+
+        known = self._known(list(dict.fromkeys(key for _, key in rows)))
+        lost = [i for i, key in rows if key not in known]
+        stored: dict[str, Vectors] = {}
+        if lost and source is not None:
+            stored = dict(zip(*source.vectors(source_class, lost), strict=True))
+        if len(stored) < len(lost):
+            missing = len(lost) - len(stored)
+            raise StoreDamaged(f"{missing} vectors are in neither the embedding cache nor the live index.")
+        return np.stack([known[key] if key in known else stored[i] for i, key in rows]).astype(np.float32)
