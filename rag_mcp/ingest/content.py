@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +14,7 @@ from rag_mcp.errors import CorpusError
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.plan import FilePlan, PlannedFile, same_place
+from rag_mcp.ingest.spool import SpooledMapping
 from rag_mcp.ingest.statcache import FileStat, status_of
 from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadable, read_file
 from rag_mcp.models import Skipped
@@ -28,11 +29,12 @@ __all__ = ["Content", "parse_again", "read_content"]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What each file is found to be. ``digests`` holds those of the files that were read, for the stat cache."""
+    """What each file is found to be. ``parsed`` is spooled: go through its keys. ``digests`` holds those of the files
+    that were read, for the stat cache."""
 
     unchanged: Mapping[str, FileEntry]
     kept: Mapping[str, FileEntry]
-    parsed: Mapping[str, ParsedFile]
+    parsed: MutableMapping[str, ParsedFile]
     rejected: Mapping[str, tuple[str, str]]
     unreadable: tuple[Skipped, ...]
     digests: Mapping[str, tuple[FileStat, str]]
@@ -49,7 +51,7 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
     """Look into every file to read. What can't be read now, or is being written, stays as last indexed."""
     unchanged, rejected, kept = dict(plan.unchanged), dict(plan.rejected), dict(plan.kept)
     known = base.files if base.derived_as(run.derivation) else {}
-    parsed: dict[str, ParsedFile] = {}
+    parsed: SpooledMapping[ParsedFile] = SpooledMapping(run.spool)
     waiting: dict[str, str] = {}
     digests: dict[str, tuple[FileStat, str]] = {}
     for done, path in enumerate(plan.read, start=1):

@@ -14,6 +14,7 @@ from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
 from rag_mcp.errors import EmbedderError
 from rag_mcp.ingest.claim import Claim
 from rag_mcp.ingest.options import GUARD_VERSION, IngestOptions, Progress, Step
+from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import StatCache
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 from rag_mcp.stores.embedded.generations import GenerationStore
@@ -63,6 +64,7 @@ class Context:
     claim: Claim
     stats: StatCache
     embedder: LazyEmbedder
+    spool: Spool
     started_ns: int
     progress: Progress
     on_step: Callable[[Step], None]

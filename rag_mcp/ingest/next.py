@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,8 @@ from rag_mcp.ingest.content import Content, parse_again
 from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.plan import Delta, FilePlan, diff_chunks
-from rag_mcp.models import Chunk, SourceClass
+from rag_mcp.ingest.spool import SpooledMapping
+from rag_mcp.models import Chunk
 from rag_mcp.stores.embedded.manifest import FileEntry, Manifest
 from rag_mcp.text.series import group_series, members_to_read
 
@@ -27,8 +29,8 @@ _Series = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """``chunks`` by id and ``embedded`` text by text key are those of every file that was parsed. ``content`` has the
-    neighbours in series too that had to be read again. ``changed`` False: the live generation holds all of it."""
+    """``chunks`` by id and ``embedded`` text by text key are those of every file that was parsed, spooled. ``content``
+    has the neighbours in series too that had to be read again. ``changed`` False: the live generation holds it all."""
 
     content: Content
     manifest: Manifest
@@ -40,17 +42,19 @@ class Next:
 
 def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -> Next:
     """Raises StoreDamaged when records of series are needed that the live index lacks."""
-    from rag_mcp.ingest.records import assemble
+    from rag_mcp.ingest.records import Records, assemble
     from rag_mcp.ingest.restore import stored_chunks
 
     other_policy = base.has_other_policy(run.policy.ingest_digest)
     if base.manifest is not None and not other_policy and _is_idle(run, content, base):
         return Next(content, base.manifest, {}, {}, Delta({}, {}, {}), changed=False)
-    series, left = _touched_series(content, base)
+    series, left = _touched_series(plan, content, base)
     content = _with_neighbours(run, plan, content, base, series, left)
-    records = assemble(
+    records = Records(chunks=SpooledMapping(run.spool), embedded=SpooledMapping(run.spool))
+    assemble(
         content.parsed,
         series,
+        records,
         dedupe=run.options.snapshot_dedupe,
         before=base.files,
         stored=partial(stored_chunks, base.live),
@@ -60,7 +64,7 @@ def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -
         derivation=run.derivation,
         files=dict(sorted({**content.unchanged, **content.kept, **records.entries}.items())),
         rejected=content.rejected,
-        notices=_notices(content, base),
+        notices=_notices(content, base, records.notices),
     )
     delta = diff_chunks(base.manifest.records() if base.manifest is not None else {}, manifest.records())
     run.on_step(Step.PLANNED)
@@ -78,12 +82,11 @@ def _is_idle(run: Context, content: Content, base: Baseline) -> bool:
     )
 
 
-def _touched_series(content: Content, base: Baseline) -> tuple[_Series, set[str]]:
+def _touched_series(plan: FilePlan, content: Content, base: Baseline) -> tuple[_Series, set[str]]:
     """Series with a member that is new, changed or gone; and what has left its series (which may be none any more)
     without being read: it must be read again to stand alone."""
-    classes: dict[str, SourceClass] = {}
-    for files in (content.unchanged, content.kept, content.parsed):
-        classes |= {path: file.source_class for path, file in files.items()}
+    classes = {path: entry.source_class for path, entry in [*content.unchanged.items(), *content.kept.items()]}
+    classes |= {path: plan.files[path].source_class for path in content.parsed}
     groups = group_series(classes.items())
     before: dict[str, set[str]] = {}
     for path, entry in base.files.items():
@@ -111,12 +114,14 @@ def _with_neighbours(
             before.setdefault(key, []).append(path)
     wanted = left.union(*(members_to_read(each, before.get(key, ()), content.parsed) for key, each in series.items()))
     known = {**content.unchanged, **content.kept}
-    found = {path: _look_again(run, plan, path, known[path], base) for path in sorted(wanted - content.parsed.keys())}
+    found: SpooledMapping[ParsedFile] = SpooledMapping(run.spool)
+    for path in sorted(wanted - content.parsed.keys()):
+        found[path] = _look_again(run, plan, path, known[path], base)
     return replace(
         content,
         unchanged={path: entry for path, entry in content.unchanged.items() if path not in found},
         kept={path: entry for path, entry in content.kept.items() if path not in found},
-        parsed={**content.parsed, **found},
+        parsed=ChainMap(found, content.parsed),
     )
 
 
@@ -128,10 +133,10 @@ def _look_again(run: Context, plan: FilePlan, path: str, entry: FileEntry, base:
     return parsed or restore_file(path, entry, base.live, notices=base.notices.get(path, ()))
 
 
-def _notices(content: Content, base: Baseline) -> dict[str, tuple[str, ...]]:
+def _notices(content: Content, base: Baseline, new: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """What is to be said of each indexed file: of those read just now, and as it was of the others."""
     known = {path: base.notices[path] for path in [*content.unchanged, *content.kept] if path in base.notices}
-    return {**known, **{path: file.notices for path, file in content.parsed.items() if file.notices}}
+    return {**known, **{path: texts for path, texts in new.items() if texts}}
 
 
 def _entries_differ(old: Manifest, new: Manifest) -> bool:

@@ -33,7 +33,8 @@ def publish(run: Context, following: Next, base: Baseline) -> int:
 
 def _embed(run: Context, following: Next, cache: EmbeddingCache) -> None:
     """Compute the vectors that are not cached yet, keeping each batch as it comes."""
-    needed = list(dict.fromkeys(following.chunks[i].text_key for ids in following.delta.added.values() for i in ids))
+    text_keys = following.manifest.keyed()
+    needed = list(dict.fromkeys(text_keys[kind][i] for kind, ids in following.delta.added.items() for i in ids))
     missing = needed if run.options.re_embed else _not_cached(cache, needed)
     for start in range(0, len(missing), _EMBED_SLICE):
         run.on_step(Step.EMBEDDING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
@@ -19,14 +19,16 @@ Stored = Callable[[SourceClass, set[str]], Mapping[str, Chunk]]
 
 @dataclass(slots=True)
 class Records:
-    """``entries`` by path; ``chunks`` by id, each to be stored; ``embedded`` text by text key."""
+    """``entries`` and ``notices`` by path; ``chunks`` by id, each to be stored; ``embedded`` text by text key."""
 
     entries: dict[str, FileEntry] = field(default_factory=dict)
-    chunks: dict[str, Chunk] = field(default_factory=dict)
-    embedded: dict[str, str] = field(default_factory=dict)
+    notices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    chunks: MutableMapping[str, Chunk] = field(default_factory=dict)
+    embedded: MutableMapping[str, str] = field(default_factory=dict)
 
     def add(self, other: Records) -> None:
         self.entries.update(other.entries)
+        self.notices.update(other.notices)
         self.chunks.update(other.chunks)
         self.embedded.update(other.embedded)
 
@@ -34,23 +36,20 @@ class Records:
 def assemble(
     parsed: Mapping[str, ParsedFile],
     series: Mapping[str, Sequence[str]],
+    records: Records,
     *,
     dedupe: bool,
     before: Mapping[str, FileEntry],
     stored: Stored,
-) -> Records:
-    """Build the records of ``parsed`` and of all members of ``series``, which maps a series key to their paths in date
+) -> None:
+    """Add to ``records`` those of ``parsed`` and of all members of ``series``, which maps a series key to their paths in date
     order. Members that are not among ``parsed`` are as they were in ``before``; records of theirs that change all the
     same are looked up with ``stored``. Other files stand alone."""
-    records = Records()
-    in_series = {path for members in series.values() for path in members}
-    for path, file in sorted(parsed.items()):
-        if path not in in_series:
-            records.add(_single(file))
+    for path in sorted(parsed.keys() - {path for members in series.values() for path in members}):
+        records.add(_single(parsed[path]))
     for key, members in sorted(series.items()):
         known = {path: entry for path, entry in before.items() if entry.series == key}
         records.add(_Collapse(key, members, parsed, known, dedupe, stored).records())
-    return records
 
 
 def _single(file: ParsedFile) -> Records:
@@ -62,6 +61,7 @@ def _single(file: ParsedFile) -> Records:
         records.embedded[item.text_key] = item.embedded
         rows.append((id_, item.text_key, item.passage.line_start, item.passage.line_end, chunk_digest(chunk)))
     records.entries[file.path] = _entry(file, None, None, rows)
+    records.notices[file.path] = file.notices
     return records
 
 
@@ -117,6 +117,7 @@ class _Collapse:
                 records.embedded[text_key] = item.embedded
             rows.append((id_, text_key, item.passage.line_start, item.passage.line_end, digest))
         records.entries[file.path] = _entry(file, self.key, day, rows)
+        records.notices[file.path] = file.notices
         return records
 
     def _carried(self, plan: SeriesPlan) -> Records:

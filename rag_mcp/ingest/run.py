@@ -23,6 +23,7 @@ from rag_mcp.ingest.next import Next, next_state
 from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import make_plan
 from rag_mcp.ingest.report import summarise
+from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import read_stat_cache
 from rag_mcp.ingest.walk import CorpusListing, read_file, walk_corpus
 from rag_mcp.models import IngestSummary
@@ -50,7 +51,7 @@ def run_ingest(
     """
     root, policy, store = _corpus_root(config), load_policy(config.policy_path), GenerationStore(store_root(config))
     _check_apart(root, resolve_store(store_folder(config)))
-    with store.writer_lock():
+    with store.writer_lock(), Spool(store.folder) as spool:
         step = on_step or (lambda _: None)
         step(Step.LOCKED)
         started = time.monotonic()
@@ -64,6 +65,7 @@ def run_ingest(
             claim=claim,
             stats=stats,
             embedder=LazyEmbedder(config, stats.models),
+            spool=spool,
             started_ns=time.time_ns(),
             progress=progress or (lambda *_: None),
             on_step=step,
