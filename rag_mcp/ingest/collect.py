@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import replace
 
 from rag_mcp.errors import StoreDamaged, StoreError
@@ -72,10 +73,7 @@ def _trim_cache(run: Context) -> None:
             return  # what it uses is unknown: keep everything
         keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())
     fingerprint = run.embedder.identity.fingerprint
-    cache = EmbeddingCache(run.store.cache_path, fingerprint)
-    try:
-        used = keep.pop(fingerprint, set())
+    used = keep.pop(fingerprint, set())
+    with closing(EmbeddingCache(run.store.cache_path, fingerprint)) as cache:
         if run.options.clean or cache.count() > len(used) * _CACHE_RATIO + _CACHE_SLACK:
             cache.trim(used, keep)
-    finally:
-        cache.close()

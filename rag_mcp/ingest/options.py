@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["GUARD_VERSION", "IngestOptions", "Progress", "Step"]
+__all__ = ["GUARD_VERSION", "MAX_FILE_BYTES", "IngestOptions", "Progress", "Step"]
 
 # Raise with every change of what the guard finds: all files are then judged again. It stands here, not in the guard,
 # because a run with nothing to do must not pay for loading the guard's patterns.
 GUARD_VERSION = 2
 
-DEFAULT_MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_FILE_BYTES = 10 * 1024 * 1024
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total); stages are ``read``, ``embed`` and ``write``."""
@@ -54,4 +54,4 @@ class IngestOptions:
     dry_run: bool = False
     handoff_dirs: tuple[str, ...] = ("context",)
     handoff_basenames: tuple[str, ...] = ("handoff.md", "active.md", "resume.md")
-    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    max_file_bytes: int = MAX_FILE_BYTES

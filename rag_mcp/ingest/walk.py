@@ -34,13 +34,13 @@ from rag_mcp.ingest.ignore import (
     resembles_ignore_file,
     suggestion,
 )
+from rag_mcp.ingest.options import MAX_FILE_BYTES
 from rag_mcp.models import Notice, Skipped
 from rag_mcp.text.globs import composed
 from rag_mcp.text.sanitize import printable
 
 __all__ = [
     "IGNORE_FILE",
-    "MAX_FILE_BYTES",
     "NOISE_FOLDERS",
     "CorpusFile",
     "CorpusListing",
@@ -55,7 +55,6 @@ __all__ = [
 IGNORE_FILE = ".ragignore"
 VAULT_FOLDER = ".obsidian"
 VAULT_SETTINGS = f"{VAULT_FOLDER}/app.json"
-MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_IGNORE_BYTES = 1024 * 1024
 MAX_NAMED_LINES = 5
 READ_ATTEMPTS = 3

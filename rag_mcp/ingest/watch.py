@@ -21,8 +21,6 @@ from rag_mcp.errors import CorpusError, RagMcpError
 from rag_mcp.models import IngestSummary
 from rag_mcp.stores.embedded.place import store_root
 
-pass
-
 __all__ = ["LOOK_EVERY_S", "Schedule", "watch_corpus"]
 
 LOOK_EVERY_S = 300.0
