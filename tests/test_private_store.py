@@ -19,8 +19,9 @@ from rag_mcp.models import Mode
 from rag_mcp.search.relevance import Calibration, Thresholds
 from rag_mcp.stores.embedded import files
 from rag_mcp.stores.embedded.cache import EmbeddingCache
-from rag_mcp.stores.embedded.files import note_text, private_copy, write_text
+from rag_mcp.stores.embedded.files import note_text, write_text
 from rag_mcp.stores.embedded.folder import _OWN
+from rag_mcp.stores.embedded.private_copy import private_copy
 
 NOTES = {
     "docs/weir.md": "# Weir\n\nThe weir gate opens at dawn.\n",
@@ -333,7 +334,7 @@ def test_a_private_copy_is_private_and_gone_when_it_is_closed(folder, tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from rag_mcp.stores.embedded.files import private_copy
+from rag_mcp.stores.embedded.private_copy import private_copy
 copy = private_copy(Path(sys.argv[1]), Path(sys.argv[2]))
 print(copy.path.parent, flush=True)
 sys.stdin.read()

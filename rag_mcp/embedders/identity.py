@@ -14,7 +14,6 @@ __all__ = ["EmbedderIdentity", "file_digest", "fingerprint_of", "stat_key"]
 
 # A file written this short a time ago may be written again without its times moving (git's "racily clean" entries).
 _SETTLED_NS = 2_000_000_000
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,5 @@ def file_digest(path: Path, known: MutableMapping[str, str], *, now_ns: int | No
 
 
 def _sha256(path: Path) -> str:
-    total = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            total.update(block)
-    return total.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

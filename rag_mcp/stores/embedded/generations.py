@@ -98,9 +98,7 @@ class GenerationStore:
 
     def generation_of_pointer(self) -> int | None:
         """The number CURRENT holds, whether that generation is there or not; None when it is missing or torn."""
-        with contextlib.suppress(OSError, ValueError):
-            return int((self.root / "CURRENT").read_text(encoding="ascii"))
-        return None
+        return _number_in(self.root / "CURRENT")
 
     def path(self, number: int) -> Path:
         return self.folder / f"{number:06d}"
@@ -181,9 +179,7 @@ class GenerationStore:
 
     def lock_holder(self) -> int | None:
         """Process id of the last writer, for messages; says nothing about whether the lock is held."""
-        with contextlib.suppress(OSError, ValueError):
-            return int((self.root / "writer.pid").read_text(encoding="ascii"))
-        return None
+        return _number_in(self.root / "writer.pid")
 
     def stage(self) -> Path:
         """A fresh folder to build the next generation in; the caller holds the writer lock."""
@@ -239,3 +235,9 @@ class GenerationStore:
     def point_to(self, number: int) -> None:
         """Swap CURRENT, atomically and durably."""
         write_text(self.root / "CURRENT", f"{number}\n")
+
+
+def _number_in(path: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(path.read_text(encoding="ascii"))
+    return None

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import Chunk, DocClass, SourceClass
@@ -76,23 +76,20 @@ class Manifest:
 
     def ids(self) -> dict[SourceClass, set[str]]:
         """Ids that both indexes must hold, by class."""
-        found: dict[SourceClass, set[str]] = {}
-        for entry in self.files.values():
-            found.setdefault(entry.source_class, set()).update(row[0] for row in entry.rows if row[4])
-        return {source_class: ids for source_class, ids in found.items() if ids}
+        return {source_class: set(ids) for source_class, ids in self._stored(0).items() if ids}
 
     def records(self) -> dict[SourceClass, dict[str, str]]:
         """{class: {id: digest}} of the stored records."""
-        found: dict[SourceClass, dict[str, str]] = {}
-        for entry in self.files.values():
-            found.setdefault(entry.source_class, {}).update((row[0], row[4]) for row in entry.rows if row[4])
-        return found
+        return self._stored(4)
 
     def keyed(self) -> dict[SourceClass, dict[str, str]]:
         """{class: {id: text key}} of the stored records."""
+        return self._stored(1)
+
+    def _stored(self, column: Literal[0, 1, 4]) -> dict[SourceClass, dict[str, str]]:
         found: dict[SourceClass, dict[str, str]] = {}
         for entry in self.files.values():
-            found.setdefault(entry.source_class, {}).update((row[0], row[1]) for row in entry.rows if row[4])
+            found.setdefault(entry.source_class, {}).update((row[0], row[column]) for row in entry.rows if row[4])
         return found
 
     def text_keys(self) -> set[str]:

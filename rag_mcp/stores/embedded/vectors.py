@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
-from rag_mcp.stores.embedded.files import PrivateCopy, disk_is_full, is_passing, is_writable, private_copy
+from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable
+from rag_mcp.stores.embedded.private_copy import PrivateCopy, private_copy
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -62,9 +63,8 @@ def is_settled(path: Path) -> bool:
 
 def check_database(folder: Path) -> None:
     """Look over chroma.sqlite3 with SQLite itself, before native code trusts it. Raises StoreDamaged."""
-    path = folder / "chroma.sqlite3"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        with _looked_at(folder) as database:
             database.text_factory = bytes  # a verdict may quote what it found, which need not be text
             verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             database.execute("SELECT count(*) FROM collections").fetchone()
@@ -74,12 +74,16 @@ def check_database(folder: Path) -> None:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 fails its own check.")
 
 
+def _looked_at(folder: Path) -> closing[sqlite3.Connection]:
+    path = folder / "chroma.sqlite3"
+    return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
+
+
 def class_folders(folder: Path) -> dict[str, SourceClass]:
     """{name of an index folder: class whose vectors it holds}. Raises StoreDamaged."""
     query = "SELECT s.id, c.name FROM segments s JOIN collections c ON s.collection = c.id WHERE s.scope = 'VECTOR'"
-    path = folder / "chroma.sqlite3"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        with _looked_at(folder) as database:
             return {str(row[0]): SourceClass(row[1].removeprefix(_PREFIX)) for row in database.execute(query)}
     except (sqlite3.Error, ValueError, AttributeError) as error:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,15 +36,11 @@ def checksums(folder: Path) -> dict[str, list[object]]:
 
 def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
     """Problems found, in words; empty when manifest, vectors and keywords agree and a sample answers."""
-    vectors = ChromaReader(folder / "chroma", scratch=scratch)
-    try:
-        keywords = TantivyReader(folder / "keywords")
-        try:
-            return list(_differences(manifest, vectors, keywords))
-        finally:
-            keywords.close()
-    finally:
-        vectors.close()
+    with (
+        closing(ChromaReader(folder / "chroma", scratch=scratch)) as vectors,
+        closing(TantivyReader(folder / "keywords")) as keywords,
+    ):
+        return list(_differences(manifest, vectors, keywords))
 
 
 def _differences(manifest: Manifest, vectors: ChromaReader, keywords: TantivyReader) -> Iterator[str]:
@@ -90,10 +87,8 @@ def verify_store(store: GenerationStore, *, scratch: Path | None = None) -> tupl
         generation = store.open(number)
     except StoreDamaged as error:
         return number, [*problems, str(error)]
-    try:
+    with closing(generation):
         return number, [*problems, *verify_deep(generation, scratch=scratch)]
-    finally:
-        generation.close()
 
 
 def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[str]:
@@ -116,9 +111,10 @@ def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> I
     import numpy as np
 
     dimension = generation.info.identity.get("dimension")
-    vectors = ChromaReader(generation.chroma_path, scratch=scratch)
-    keywords = TantivyReader(generation.keywords_path)
-    try:
+    with (
+        closing(ChromaReader(generation.chroma_path, scratch=scratch)) as vectors,
+        closing(TantivyReader(generation.keywords_path)) as keywords,
+    ):
         for source_class, records in manifest.records().items():
             ids = sorted(records)
             for start in range(0, len(ids), _ROWS):
@@ -132,6 +128,3 @@ def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> I
                 for i, chunk in keywords.fetch([source_class], part).items():
                     if chunk_digest(chunk) != records[i]:
                         yield f"{source_class.value}: the stored record of {i} is not the published one"
-    finally:
-        keywords.close()
-        vectors.close()
