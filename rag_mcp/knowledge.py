@@ -20,14 +20,12 @@ from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import (
-    Coverage,
     Document,
     DocumentPage,
     IngestSummary,
     Mode,
     Reason,
     SearchResponse,
-    SourceClass,
     SourceInventory,
     Status,
 )
@@ -165,28 +163,21 @@ class KnowledgeBase:
         return response
 
     def _search(self, request: SearchRequest) -> SearchResponse:
+        from rag_mcp.search.present import denied
+
         access = plan_access(self._access()[1], request.source_class)
         if access.skipped_by_acl:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
-            return _no_context(request, Reason.ACL_DENIED, Coverage(skipped_by_acl=access.skipped_by_acl))
+            return denied(request, access)
         return self._read(lambda opened, rights: self._answer(request, opened, rights))
 
     def _answer(self, request: SearchRequest, opened: OpenGeneration, rights: Rights) -> SearchResponse:
-        from rag_mcp.search.retrieve import answer
-
-        def visible(source_class: SourceClass, source: str) -> bool:
-            return rights.may_see(source_class, source, requested=request.source_class)
+        from rag_mcp.search.answer import answer
 
         opened.begin_loading()
         wait_s = 0.0 if request.mode is Mode.FTS else VECTOR_WAIT_S
-        planes = opened.planes(lambda: self._embedder_for(opened), wait_s=wait_s)
-        response = answer(
-            request,
-            plan_access(rights.profile, request.source_class),
-            planes,
-            self._model(opened),
-            visible=visible,
-        )
+        view = opened.view(lambda: self._embedder_for(opened), wait_s=wait_s)
+        response = answer(request, rights, view, self._model(opened))
         if self._fallback_reason is None:
             return response
         reasons = [self._fallback_reason, *([response.degraded_reason] if response.degraded_reason else [])]
@@ -484,17 +475,6 @@ def doubtful_settings(config: Config) -> list[str]:
 
 def _fallback(reason: str, number: int) -> str:
     return f"{reason} Answering from generation {number}."
-
-
-def _no_context(request: SearchRequest, reason: Reason, coverage: Coverage) -> SearchResponse:
-    return SearchResponse(
-        status="NO_RELEVANT_CONTEXT",
-        reason=reason,
-        results=(),
-        coverage=coverage,
-        mode=request.mode,
-        confidence=request.confidence,
-    )
 
 
 def _now() -> str:

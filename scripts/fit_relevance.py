@@ -36,9 +36,9 @@ from rag_mcp.evaluation.metrics import ndcg_of_ranks  # noqa: E402
 from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
 from rag_mcp.models import Mode, SourceClass  # noqa: E402
 from rag_mcp.requests import SearchRequest  # noqa: E402
+from rag_mcp.search.answer import gather  # noqa: E402
 from rag_mcp.search.live import OpenGeneration  # noqa: E402
 from rag_mcp.search.relevance import load_model, size_bonus  # noqa: E402
-from rag_mcp.search.retrieve import gather  # noqa: E402
 from rag_mcp.stores.embedded.generations import GenerationStore  # noqa: E402
 
 TARGET = ROOT / "rag_mcp" / "data" / "relevance.json"
@@ -90,10 +90,10 @@ def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
     embedder, model = open_embedder(config), load_model(embedder_name)
     opened = OpenGeneration(GenerationStore(store).open(), scratch=None)
     opened.load_vectors()
-    planes = opened.planes(lambda: embedder, wait_s=60)
+    view = opened.view(lambda: embedder, wait_s=60)
     rows, files, familiarities = [], {}, []
     for number, question in enumerate(questions):
-        found, familiarity = gather(SearchRequest(query=question.text), tuple(SourceClass), planes, model)
+        found, familiarity = gather(SearchRequest(query=question.text), tuple(SourceClass), view, model)
         familiarities.append(familiarity)
         for candidate in found:
             chunk = candidate.chunk

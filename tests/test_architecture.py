@@ -37,6 +37,7 @@ PURE = (
     "text/dates.py",
     "text/hidden.py",
     "search/fusion.py",
+    "search/score.py",
     "search/shape.py",
     "search/excerpt.py",
     "evaluation/names.py",

@@ -115,17 +115,17 @@ def test_a_question_in_flight_finishes_on_the_generation_it_began_with(library, 
     base = library.base()
     library.search("signal mast", base=base)
     inside, go_on = threading.Event(), threading.Event()
-    from rag_mcp.search import retrieve as pipeline
+    from rag_mcp.search import answer as pipeline
 
-    original = pipeline._Search.candidates
+    original = pipeline.retrieve
 
-    def slowly(self):
-        if self.request.query == "the signal mast":
+    def slowly(scope):
+        if scope.request.query == "the signal mast":
             inside.set()
             assert go_on.wait(30)
-        return original(self)
+        return original(scope)
 
-    monkeypatch.setattr(pipeline._Search, "candidates", slowly)
+    monkeypatch.setattr(pipeline, "retrieve", slowly)
     answers = []
     slow = threading.Thread(target=lambda: answers.append(library.search("the signal mast", base=base)))
     slow.start()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.access.names import canonical_names
 from rag_mcp.errors import StoreError
 from rag_mcp.models import SourceClass
-from rag_mcp.search.retrieve import Planes
+from rag_mcp.search.retrieve import GenerationView
 from rag_mcp.stores.base import Snapshot, VectorReader
 
 if TYPE_CHECKING:
@@ -107,17 +107,17 @@ class OpenGeneration:
     def vectors_failed(self) -> str | None:
         return self._vectors_failed
 
-    def planes(self, embedder: Callable[[], Embedder], *, wait_s: float) -> Planes:
+    def view(self, embedder: Callable[[], Embedder], *, wait_s: float) -> GenerationView:
         """The parts a search needs; vectors that are not loaded within ``wait_s`` seconds are left out, with a reason."""
         ready = self._vectors_done.wait(wait_s)
-        return Planes(
+        return GenerationView(
             number=self.number,
             indexed_at=self.indexed_at,
             manifest=lambda: self.manifest,
             series_days=lambda: self.series_days,
             keywords=self.keywords,
             vectors=self._vectors if ready else None,
-            vectors_failed=self._vectors_failed if ready else "the vector index is still loading",
+            vectors_problem=self._vectors_failed if ready else "the vector index is still loading",
             embedder=embedder,
         )
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rag_mcp.models import Chunk, Evidence, Level
 
-__all__ = ["Candidate", "cut_at", "cut_text", "lift_exact", "lowered", "order_candidates", "shape"]
+__all__ = ["RARE_EXACT", "Candidate", "cut_at", "cut_text", "order_candidates", "shape"]
 
 # Passages of one file that count in full; what each further one is worth of the one before.
 PER_FILE = 3
@@ -45,25 +45,6 @@ class Candidate:
     level: Level
     joined: tuple[Chunk, ...] = ()
     also_in: tuple[Chunk, ...] = ()
-
-
-def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
-    """A passage that holds what was asked for literally (a whole identifier, the very phrase) is never of low confidence,
-    provided it is one of few that do: what stands in many passages names no place."""
-    exact = sum(candidate.features["exact"] > 0 for candidate in candidates)
-    if not 0 < exact <= RARE_EXACT:
-        return list(candidates)
-    return [
-        replace(candidate, probability=medium, level=Level.MEDIUM)
-        if candidate.features["exact"] and candidate.probability < medium
-        else candidate
-        for candidate in candidates
-    ]
-
-
-def lowered(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
-    """All of low confidence, in the same order: what the question turns on stands in none of the documents."""
-    return [replace(candidate, probability=candidate.probability * medium, level=Level.LOW) for candidate in candidates]
 
 
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:

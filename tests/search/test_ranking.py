@@ -14,7 +14,8 @@ from support import Library, growth
 
 from rag_mcp.models import Chunk, DocClass, Evidence, Level, Mode, SourceClass
 from rag_mcp.search.relevance import FEATURES, Calibration, Thresholds, load_model, recalibrated, size_bonus
-from rag_mcp.search.shape import Candidate, _Print, cut_text, lift_exact, order_candidates, shape
+from rag_mcp.search.score import lift_exact
+from rag_mcp.search.shape import Candidate, _Print, cut_text, order_candidates, shape
 
 
 def chunk(source="a.md", index=0, text="words", **more):

@@ -1,0 +1,195 @@
+"""From candidates to the answer: order, gate, shape, budget, citations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rag_mcp.access.profiles import AccessPlan
+from rag_mcp.models import (
+    Chunk,
+    Citation,
+    Coverage,
+    Gate,
+    Level,
+    Mode,
+    Reason,
+    Result,
+    Scores,
+    SearchResponse,
+)
+from rag_mcp.requests import SearchRequest
+from rag_mcp.search.relevance import RelevanceModel
+from rag_mcp.search.retrieve import GenerationView, Retrieved, Scope
+from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
+from rag_mcp.text.sanitize import neutralise, single_line
+
+__all__ = ["denied", "present"]
+
+_MIN_TEXT = 500
+# Days that a citation names, the newest ones; snapshots_covered counts all.
+_DAYS = 100
+_DATE = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
+
+
+def present(candidates: Sequence[Candidate], retrieved: Retrieved, model: RelevanceModel) -> SearchResponse:
+    """The best ``k`` candidates as results, unless the gate withholds them all."""
+    request = retrieved.scope.request
+    if not candidates:
+        failed = retrieved.mode is None or retrieved.failed
+        return _response(retrieved, Reason.PLANE_FAILED if failed else Reason.NO_RESULTS)
+    ordered = order_candidates(candidates, day=_day_asked(request))
+    if request.confidence is Gate.STRICT:
+        ordered = [candidate for candidate in ordered if candidate.level is not Level.LOW]
+        if not ordered:
+            return _response(retrieved, Reason.STRICT_BLOCKED_LOW)
+    shown = shape(ordered)[: request.k]
+    texts = _texts(shown, request.max_chars)
+    results = [_result(candidate, text, retrieved, model) for candidate, text in zip(shown, texts, strict=True)]
+    return _response(retrieved, None, results)
+
+
+def denied(request: SearchRequest, access: AccessPlan, view: GenerationView | None = None) -> SearchResponse:
+    """The answer to a request for a class that the profile lacks; ``view`` is None when no generation has been looked
+    at."""
+    return SearchResponse(
+        status="NO_RELEVANT_CONTEXT",
+        reason=Reason.ACL_DENIED,
+        results=(),
+        coverage=Coverage(skipped_by_acl=access.skipped_by_acl),
+        mode=request.mode,
+        confidence=request.confidence,
+        generation=view.number if view is not None else None,
+        indexed_at=view.indexed_at if view is not None else None,
+    )
+
+
+def _response(retrieved: Retrieved, reason: Reason | None, results: Sequence[Result] = ()) -> SearchResponse:
+    scope = retrieved.scope
+    problems = dict.fromkeys(retrieved.problems)
+    return SearchResponse(
+        status="OK" if reason is None else "NO_RELEVANT_CONTEXT",
+        reason=reason,
+        results=tuple(results),
+        coverage=Coverage(queried=scope.classes, failed=retrieved.failed),
+        mode=scope.request.mode,
+        confidence=scope.request.confidence,
+        degraded=bool(problems),
+        degraded_reason="; ".join(problems) or None,
+        generation=scope.view.number,
+        indexed_at=scope.view.indexed_at,
+        without_text=sum(result.text is None for result in results),
+        not_in_documents=retrieved.absent,
+    )
+
+
+def _day_asked(request: SearchRequest) -> str | None:
+    if request.as_of is not None:
+        return request.as_of.isoformat()
+    date = _DATE.search(request.query)
+    return date.group(1) if date else None
+
+
+# --- one result ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What is shown of a passage; None when the budget is spent, and the citation stands alone."""
+
+    shown: str | None
+    truncated: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def _texts(candidates: Sequence[Candidate], budget: int) -> Iterator[_Text]:
+    for place, candidate in enumerate(candidates):
+        text = _joined_text(candidate.joined)
+        truncated = len(text) > budget
+        if truncated and place > 0 and budget < _MIN_TEXT:
+            yield _Text(None)
+            continue
+        # Cut first: what is removed from a text costs time, and a text only becomes shorter by it.
+        shown, warnings = neutralise(cut_text(text, budget))
+        budget -= len(shown)
+        yield _Text(shown, truncated, warnings)
+
+
+def _joined_text(joined: Collection[Chunk]) -> str:
+    return "\n".join(chunk.text.strip("\n") for chunk in joined)
+
+
+def _result(candidate: Candidate, text: _Text, retrieved: Retrieved, model: RelevanceModel) -> Result:
+    chunk, evidence, scope = candidate.chunk, candidate.evidence, retrieved.scope
+    return Result(
+        text=text.shown,
+        citation=_citation(scope, candidate.joined, chunk),
+        source_class=chunk.source_class,
+        project=chunk.project,
+        doc_class=chunk.doc_class,
+        confidence=candidate.level,
+        score=candidate.probability,
+        scores=Scores(candidate.rrf, evidence.cosine, evidence.bm25, evidence.vector_rank, evidence.bm25_rank),
+        truncated=text.truncated,
+        also_in=tuple(_citation(scope, (twin,), twin) for twin in candidate.also_in),
+        warnings=text.warnings,
+        explain=_explanation(candidate, retrieved.familiarity, model) if scope.request.explain else None,
+    )
+
+
+def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel) -> dict[str, object]:
+    mode = Mode.HYBRID
+    if candidate.evidence.cosine is None:
+        mode = Mode.FTS
+    elif candidate.evidence.term_share is None:
+        mode = Mode.VECTOR
+    return {
+        "model": model.name,
+        "familiarity": round(familiarity, 4),
+        "features": {name: round(value, 4) for name, value in candidate.features.items()},
+        "log_odds": model.explain(mode, candidate.features),
+        "span": [candidate.joined[0].start, candidate.joined[-1].end],
+    }
+
+
+# --- one citation ----------------------------------------------------------------------------------------------------
+
+
+def _citation(scope: Scope, joined: Sequence[Chunk], chunk: Chunk) -> Citation:
+    first, last = joined[0], joined[-1]
+    headings = tuple(single_line(part) for part in chunk.heading_path)
+    citation = Citation(
+        source=chunk.source,
+        title=single_line(chunk.title),
+        heading=headings[-1] if headings else "",
+        heading_path=headings,
+        chunk_index=first.index,
+        line_start=first.line_start,
+        line_end=last.line_end,
+    )
+    if chunk.series is None or not chunk.valid_on:
+        return citation
+    paths = scope.days_of(chunk.series)
+    days = tuple(day for day in chunk.valid_on if day in paths)
+    dated = replace(
+        citation,
+        snapshot_date=chunk.valid_on[0],
+        also_unchanged_on=days[1:][-_DAYS:],
+        snapshots_covered=len(days),
+    )
+    day = (scope.filters.valid_days or {}).get(chunk.series)
+    return _cited_on(scope.view, dated, chunk, last, paths[day]) if day in days[1:] else dated
+
+
+def _cited_on(view: GenerationView, citation: Citation, chunk: Chunk, last: Chunk, path: str) -> Citation:
+    """Cite the file of the day asked for, which says the same in its own lines."""
+    refs = list(view.manifest().files[path].refs())
+    places = {ref.id: (index, ref) for index, ref in enumerate(refs)}
+    start = places.get(chunk.id)
+    end = places.get(last.id, start)
+    if start is None or end is None:
+        return citation
+    return replace(
+        citation, source=path, chunk_index=start[0], line_start=start[1].line_start, line_end=end[1].line_end
+    )

@@ -1,0 +1,49 @@
+"""From retrieved passages to candidates with a probability and a level. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rag_mcp.models import Level
+from rag_mcp.search.relevance import RelevanceModel, feature_values
+from rag_mcp.search.retrieve import Retrieved
+from rag_mcp.search.shape import RARE_EXACT, Candidate
+
+__all__ = ["lift_exact", "lowered", "score"]
+
+
+def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
+    """Every match as a candidate, in the same order."""
+    mode = retrieved.mode
+    if mode is None:
+        return []
+    thresholds = model.thresholds(mode, passages=retrieved.passages)
+    candidates = []
+    for match in retrieved.matches:
+        features = feature_values(match.evidence, match.keyword, trust=model.trust, familiarity=retrieved.familiarity)
+        probability = model.probability(mode, features)
+        level = thresholds.level(probability)
+        candidates.append(Candidate(match.chunk, match.evidence, features, match.rrf, probability, level))
+    if retrieved.absent:
+        return lowered(candidates, thresholds.medium)
+    return lift_exact(candidates, thresholds.medium)
+
+
+def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
+    """A passage that holds what was asked for literally (a whole identifier, the very phrase) is never of low confidence,
+    provided it is one of few that do: what stands in many passages names no place."""
+    exact = sum(candidate.features["exact"] > 0 for candidate in candidates)
+    if not 0 < exact <= RARE_EXACT:
+        return list(candidates)
+    return [
+        replace(candidate, probability=medium, level=Level.MEDIUM)
+        if candidate.features["exact"] and candidate.probability < medium
+        else candidate
+        for candidate in candidates
+    ]
+
+
+def lowered(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
+    """All of low confidence, in the same order: what the question turns on stands in none of the documents."""
+    return [replace(candidate, probability=candidate.probability * medium, level=Level.LOW) for candidate in candidates]
