@@ -116,8 +116,8 @@ def _parse(run: Context, file: PlannedFile, text: str, sha256: str) -> ParsedFil
 
 def _reader(run: Context) -> Reader:
     from rag_mcp.ingest.parse import Reader
+    from rag_mcp.text.language import detect_language
     from rag_mcp.text.secrets import AllowList, find_secrets
-    from rag_mcp.text.terms import detect_language
 
     allow = AllowList(accepts=partial(secret_allowed, run.policy))
     return Reader(

@@ -13,17 +13,14 @@ from itertools import islice
 from math import log
 from typing import Protocol
 
+from rag_mcp.text.language import detect_language, is_grammar, is_particle, is_stop_word
 from rag_mcp.text.terms import (
     LANGUAGES,
     NO_LANGUAGE,
     Piece,
     QueryText,
     Stem,
-    detect_language,
     is_digest,
-    is_grammar,
-    is_particle,
-    is_stop_word,
     letters,
     read_query,
     spelling_neighbours,

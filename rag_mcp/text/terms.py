@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from typing import ClassVar
+
+from rag_mcp.text.folding import fold, normal
 
 __all__ = [
     "LANGUAGES",
@@ -25,13 +26,8 @@ __all__ = [
     "Piece",
     "QueryText",
     "Stem",
-    "detect_language",
-    "fold",
     "index_terms",
     "is_digest",
-    "is_grammar",
-    "is_particle",
-    "is_stop_word",
     "letters",
     "read_query",
     "segment",
@@ -50,128 +46,6 @@ _MAX_WHOLES = 12
 _MAX_CACHED_CHARS = 64
 _MIN_HEX_CHARS = 7
 _QUERY_CHARS = 8_000
-
-
-# --- folding ---------------------------------------------------------------------------------------------------------
-
-_LETTERS = {
-    "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i", "ħ": "h",
-    "ŧ": "t", "ŋ": "n", "ĸ": "k", "ſ": "s", "ə": "e", "ƒ": "f", "ȷ": "j", "й": "й",
-    # Arabic, Persian, Urdu: keyboards give yeh, kaf and heh other code points; teh marbuta is often typed as heh.
-    "\u0671": "\u0627", "\u0672": "\u0627", "\u0673": "\u0627", "\u0649": "\u064a", "\u06cc": "\u064a",
-    "\u06a9": "\u0643", "\u06aa": "\u0643", "\u06c1": "\u0647", "\u06be": "\u0647", "\u06d5": "\u0647",
-    "\u0629": "\u0647", "\u06c3": "\u0647",
-    # Hebrew: final forms, Yiddish digraphs.
-    "\u05da": "\u05db", "\u05dd": "\u05de", "\u05df": "\u05e0", "\u05e3": "\u05e4", "\u05e5": "\u05e6",
-    "\u05f0": "\u05d5\u05d5", "\u05f1": "\u05d5\u05d9", "\u05f2": "\u05d9\u05d9",
-    # Candrabindu is written as anusvara; letters that older keyboards spell with virama and a zero-width joiner.
-    "\u0901": "\u0902", "\u09ce": "\u09a4\u09cd", "\u0d7a": "\u0d23\u0d4d", "\u0d7b": "\u0d28\u0d4d",
-    "\u0d7c": "\u0d30\u0d4d", "\u0d7d": "\u0d32\u0d4d", "\u0d7e": "\u0d33\u0d4d", "\u0d7f": "\u0d15\u0d4d",
-    # Letters that only lengthen a line.
-    "\u0640": "", "\u07fa": "", "\u180a": "",
-}  # fmt: skip
-"""Letters without a canonical decomposition that readers take for others, and й, which is no accented и."""
-
-_NEEDED_MARKS = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u1900-\u194f\u1a20-\u1aaf\u302a-\u309f\ua900-\ua92f\uaa60-\uaa7f]"
-)
-"""Scripts whose tone and vowel marks make other words though their combining classes are those of accents."""
-
-
-def _may_be_left_out(char: str) -> bool:
-    """Tell whether writers may leave a mark out: accents, points of Hebrew, Arabic and Syriac, nukta, enclosing marks.
-
-    The canonical combining class says so: 7 is nukta, 10 to 36 are points, 1 and 200 upward attach to any letter; vowel
-    signs and viramas have other classes.
-    """
-    place = unicodedata.combining(char)
-    optional = place in (1, 7) or 10 <= place <= 36 or place >= 200 or unicodedata.category(char) == "Me"
-    return optional and not _NEEDED_MARKS.match(char)
-
-
-class _FoldTable(dict[int, str]):
-    """Character -> folded form, worked out once for each character met."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        folded = _LETTERS.get(char)
-        if folded is None:
-            parts = unicodedata.normalize("NFD", char)
-            kept = "".join(_LETTERS.get(part, part) for part in parts if not _may_be_left_out(part))
-            folded = char if kept == parts else kept
-        self[code] = folded
-        return folded
-
-
-class _SignTable(dict[int, str]):
-    """Digits of every script become ASCII digits, look-alike apostrophes and hyphens become one each."""
-
-    _SIGNS: ClassVar = {
-        **dict.fromkeys(
-            "\u00b4\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u055a\u05f3\u07f4\u07f5\u2018\u2019\u201b", "'"
-        ),
-        **dict.fromkeys("\u2032\ua78c", "'"),
-        **dict.fromkeys("\u058a\u05be\u2010\u2011", "-"),
-        "\u066b": ".",
-        "\u066c": ",",
-    }
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        digit = unicodedata.decimal(char, None)
-        self[code] = found = self._SIGNS.get(char, char) if digit is None else str(digit)
-        return found
-
-
-_FOLDS = _FoldTable()
-_SIGNS = _SignTable()
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\U000e0000-\U000e0fff]"
-)
-_ARABIC = "\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc\u06fa-\u06ff\u0750-\u077f"
-_ARABIC_JOINT = re.compile(f"(?<=[{_ARABIC}])\u200c+(?=[{_ARABIC}])")
-"""A zero-width non-joiner inside a Persian word, which others type as a space or not at all: a compound."""
-
-_DOUBLED_VOWEL = re.compile("\u0e40\u0e40|\u0ec0\u0ec0")
-_RESPELT = (
-    (re.compile("([\u0e4d\u0ecd])([\u0e48-\u0e4b\u0ec8-\u0ecb])"), r"\2\1"),  # Thai, Lao: tone mark before nikhahit
-    (re.compile("\u17d2\u178a"), "\u17d2\u178f"),  # Khmer: subscripts da and ta look alike
-    (re.compile("\u0d4d{2,}"), "\u0d4d"),
-    (  # Devanagari: a nasal before a stop of its own place is written as anusvara
-        re.compile(
-            "\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])|\u0923\u094d(?=[\u091f-\u0922])"
-            "|\u0928\u094d(?=[\u0924-\u0927])|\u092e\u094d(?=[\u092a-\u092d])"
-        ),
-        "\u0902",
-    ),
-    (re.compile(r"(?:(?<=\w{3})|(?<=\u064a))\u0621+\b"), ""),  # Arabic: hamza at the end of a word
-)
-
-
-def _normal(text: str) -> str:
-    """Compatibility-composed text without invisible characters, with ASCII digits and apostrophes, letter case kept."""
-    if text.isascii():
-        return text
-    visible = _INVISIBLE.sub("", _ARABIC_JOINT.sub("-", text))
-    plain = unicodedata.normalize("NFKC", visible).translate(_SIGNS)
-    return _DOUBLED_VOWEL.sub(lambda found: chr(ord(found.group()[0]) + 1), plain)
-
-
-def fold(text: str) -> str:
-    """Return the text without letter case, accents, points, ligatures, width variants and invisible characters."""
-    if text.isascii():
-        return text.lower()
-    lowered = _normal(text).lower().translate(_FOLDS)  # before casefold, which makes letters of iota subscripts
-    cased = unicodedata.normalize("NFKC", lowered.casefold()).translate(_FOLDS)
-    if not _EASTERN.search(cased):
-        return unicodedata.normalize("NFC", cased)
-    for pattern, spelling in _RESPELT:
-        cased = pattern.sub(spelling, cased)
-    return unicodedata.normalize("NFC", cased)
-
-
-_EASTERN = re.compile("[\u0600-\u17ff]")
 
 
 # --- segmentation ----------------------------------------------------------------------------------------------------
@@ -270,7 +144,7 @@ class Piece:
 
 def segment(text: str) -> Iterator[Piece]:
     """Yield the pieces of a text in order; punctuation, emoji, control characters and lone surrogates separate."""
-    plain = _APOSTROPHE.sub("", _normal(text))
+    plain = _APOSTROPHE.sub("", normal(text))
     days = {day.end(): whole for day, whole in _worded_days(plain)}
     for found in _PIECE.finditer(plain):
         raw = found.group()
@@ -323,6 +197,13 @@ def _letters(run: str) -> list[str]:
         else:
             letters.append([char])
     return ["".join(letter) for letter in letters]
+
+
+def letters(piece: Piece) -> tuple[str, ...]:
+    """The two folded letters of a pair out of a run without spaces; none of any other piece."""
+    run = _RUN.fullmatch(piece.surface)
+    found = _letters(piece.surface) if run else []
+    return tuple(map(fold, found)) if len(found) > 1 else ()
 
 
 def _piece(raw: str) -> Piece:
@@ -507,7 +388,7 @@ _STARRED = re.compile(rf"(?<![^\s\"(])({_CHAR}{{2,}})\*(?!{_CHAR})")
 
 def read_query(text: str) -> QueryText:
     """Take a question apart. Any text is valid; nothing in it but quotes and a trailing ``*`` has a meaning."""
-    text = _iso_days(_normal(text[:_QUERY_CHARS]))
+    text = _iso_days(normal(text[:_QUERY_CHARS]))
     phrases = (tuple(segment(found)) for found in _QUOTED.findall(text))
     prefixes = [fold(found) for found in _STARRED.findall(text) if "_" not in found]
     rest = _STARRED.sub(lambda found: found.group() if "_" in found.group(1) else " ", text)
@@ -542,97 +423,3 @@ def spelling_neighbours(word: str) -> list[str]:
         near |= {head + letter + tail[1:] for head, tail in splits if tail for letter in _ALPHABET}
     near |= {head + letter + tail for head, tail in splits for letter in _ALPHABET}
     return sorted(near - {word})
-
-
-# --- language --------------------------------------------------------------------------------------------------------
-
-_STOP_WORDS = {
-    "en": """a about above after again all also am an and any are as at be because been before being between both but
-        by can could did do does doing dont down each eg etc few for from further had has have having he her here hers him his
-        how i if in into is it its just me more most my no nor not of off on once only or other our out over own s same
-        she should so some such t than that the their them then there these they this those through to too under until
-        up us very was we were what when where which while who whom whose why will with would you your""",
-    "es": """a al algo algunos ante antes aquel aquella como con contra cual cuales cuando cuanta cuantas cuanto cuantos
-        de del desde donde dos durante e el ella ellas ellos en entre era eran es esa esas ese eso esos esta estaba
-        estan estar estas este esto estos fue fueron ha habia han hasta hay la las le les lo los mas me mi mientras muy
-        ni no nos o otra otro para pero poco por porque que quien quienes se sea ser si sido sin sobre son su sus
-        tambien tanto te tiene tienen todo todos tras tu un una uno unos y ya yo""",
-    "pt": """a ao aos as ate com como da das de dela dele deles depois do dos e ela elas ele eles em entre era eram essa
-        esse esta estao estas este estes eu foi foram ha isso isto ja mais mas me mesmo meu minha muito na nao nas nem
-        no nos nossa nosso num numa o os ou para pela pelas pelo pelos por porque qual quais quando quanto que quem se
-        sem ser seu seus sao sua suas tambem te tem tinha um uma umas uns voce""",
-    "fr": """a ai au aucun aussi autre aux avec avoir c ce ces cet cette comme comment d dans de des donc dont du elle
-        elles en est et etait ete etre eu fait il ils j je l la le les leur leurs lors lui m ma mais me meme mes moi mon
-        n ne nos notre nous on ont ou par pas plus pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa
-        sans se ses si son sont sous sur ta te tes toi ton tous tout tres tu un une vos votre vous y""",
-    "de": """aber alle als also am an auch auf aus bei beim bin bis bist da damit dann das dass dem den der des die dies
-        diese diesem diesen dieser dieses doch dort du durch ein eine einem einen einer eines er es euch fur hat haben
-        hatte hatten hier ich ihm ihn ihnen ihr ihre im in ist ja kann kein keine konnen man mehr mein mich mir mit nach
-        nicht noch nur ob oder ohne sehr sein seine sich sie sind so uber um und uns unter vom von vor wann war waren
-        warum was weil welche welcher welches wenn wer werden wie wieder wir wird wo wurde wurden zu zum zur""",
-    "it": """a ad ai al alla alle allo anche c che chi ci come con cosa cui d da dagli dai dal dalla dalle dei degli del
-        della delle dello di dove e ed era erano essere fra gli ha hanno ho i il in io l la le lei li lo loro lui ma me
-        mi mia mio ne nei nel nella nelle nello noi non nostro o ogni per perche piu po qual quale quali quando quanto
-        quella quelle quelli quello questa queste questi questo se sei si sia sono stata stato su sua sue sugli sui sul
-        sulla suo suoi tra tu un una uno vi voi""",
-    "nl": """aan al alle als altijd ben bij daar dan dat de der deze die dit doch doen door dus een en er ge geen had
-        heb hebben heeft hem het hier hij hoe hun ik in is ja je kan kon kunnen maar me meer men met mij mijn moet na
-        naar niet niets nog nu of om omdat ons ook op over te tegen tot u uit uw van veel voor waar waarom wanneer want
-        waren was wat we wel welke werd wezen wie wil worden wordt zal ze zelf zich zij zijn zo zonder zou""",
-}
-_STOP_SETS = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
-_LANGUAGES_OF: dict[str, tuple[str, ...]] = {
-    word: tuple(language for language in LANGUAGES if word in _STOP_SETS[language])
-    for words in _STOP_SETS.values()
-    for word in words
-    if len(word) > 1
-}
-_SAMPLE_CHARS = 2_000
-_PLAIN_WORD = re.compile(r"[^\W\d_]+")
-
-
-_PARTICLES = frozenset(
-    "的了吗嗎呢吧在是和与與有我你他她它这那這哪不也都很就はがをにのへともでやかねよだ은는이가을를에의도로와과만요다"
-)
-_GRAMMAR_PAIRS = """什么 么是 是什 什麼 麼是 哪里 哪裡 在哪 哪儿 怎么 怎麼 么样 麼樣 如何 为什 為什 多少 几个 幾個 请问 請問 有没 没有 有沒 沒有
-    想知 知道 何で 何を 何が 어디 디에 에서 있나 나요 있습 습니 니까 니다 무엇 엇입 입니 언제 누가 어떻 떻게 얼마"""
-_GRAMMAR = frozenset(_GRAMMAR_PAIRS.split())
-_HIRAGANA = re.compile("[\u3040-\u309f]+")
-
-
-def letters(piece: Piece) -> tuple[str, ...]:
-    """The two folded letters of a pair out of a run without spaces; none of any other piece."""
-    run = _RUN.fullmatch(piece.surface)
-    found = _letters(piece.surface) if run else []
-    return tuple(map(fold, found)) if len(found) > 1 else ()
-
-
-def is_particle(letter: str) -> bool:
-    """Tell whether one letter of Chinese, Japanese or Korean is mostly grammar."""
-    return letter in _PARTICLES or _HIRAGANA.fullmatch(letter) is not None
-
-
-def is_grammar(piece: Piece) -> bool:
-    """Tell whether a pair of letters is mostly grammar: "where is", "what", verb endings."""
-    return piece.complete in _GRAMMAR or (bool(found := letters(piece)) and all(map(is_particle, found)))
-
-
-def is_stop_word(word: str, language: str) -> bool:
-    """Tell whether a folded word carries no content in that language."""
-    return word in _STOP_SETS.get(language, ())
-
-
-def detect_language(text: str, *, default: str = NO_LANGUAGE) -> str:
-    """Guess the language by its stop words; ``default`` when they are too few or point two ways.
-
-    A stop word of several languages counts for each by its share, and each word once: code repeats ``os`` and ``do``.
-    """
-    scores = dict.fromkeys(LANGUAGES, 0.0)
-    for word in set(_PLAIN_WORD.findall(fold(text[:_SAMPLE_CHARS]))):
-        owners = _LANGUAGES_OF.get(word)
-        if owners:
-            for language in owners:
-                scores[language] += 1 / len(owners)
-    ranked = sorted(scores.items(), key=lambda item: -item[1])
-    (best, first), (_, second) = ranked[0], ranked[1]
-    return best if first >= 1.5 and first >= 1.15 * second else default

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_mcp.text.folding import fold
+from rag_mcp.text.language import detect_language, is_grammar, is_stop_word
 from rag_mcp.text.terms import (
     LANGUAGES,
     NO_LANGUAGE,
-    detect_language,
-    fold,
     index_terms,
-    is_grammar,
-    is_stop_word,
     letters,
     read_query,
     segment,

@@ -27,8 +27,9 @@ from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordHit, Subject
 from rag_mcp.stores.embedded.files import disk_is_full, is_writable
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 from rag_mcp.stores.embedded.private_copy import private_copy
+from rag_mcp.text.language import detect_language
 from rag_mcp.text.question import LEAD_BOOST, PHRASE_WEIGHT, Phrase, Plan, Planner, Shares, Unit, idf
-from rag_mcp.text.terms import LANGUAGES, NO_LANGUAGE, detect_language, index_terms
+from rag_mcp.text.terms import LANGUAGES, NO_LANGUAGE, index_terms
 
 __all__ = ["SCHEMA_VERSION", "TantivyReader", "TantivyWriter", "clone_index"]
 
