@@ -11,14 +11,15 @@ import sys
 from datetime import UTC, datetime
 from typing import IO
 
+from rag_mcp.config import Config
 from rag_mcp.text.sanitize import terminal_safe
 
 __all__ = ["configure"]
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_USUAL = Config()
 
 
-def configure(*, level: str = "warning", style: str = "text", stream: IO[str] | None = None) -> None:
+def configure(*, level: str = _USUAL.log_level, style: str = _USUAL.log_format, stream: IO[str] | None = None) -> None:
     """Send all logging of this process to ``stream`` (default: stderr, made UTF-8), replacing earlier handlers."""
     handler = logging.StreamHandler(_utf8(sys.stderr) if stream is None else stream)
     handler.setFormatter(_JsonLines() if style == "json" else _TextLines())
@@ -26,8 +27,9 @@ def configure(*, level: str = "warning", style: str = "text", stream: IO[str] | 
     for earlier in list(root.handlers):
         root.removeHandler(earlier)
     root.addHandler(handler)
-    root.setLevel(max(_LEVELS[level], logging.WARNING))
-    logging.getLogger("rag_mcp").setLevel(_LEVELS[level])
+    ours = logging.getLogger("rag_mcp")
+    ours.setLevel(level.upper())
+    root.setLevel(max(ours.level, logging.WARNING))
     logging.captureWarnings(True)
 
 

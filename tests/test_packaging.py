@@ -108,7 +108,7 @@ def test_the_registry_entry_names_the_package_as_it_is_published():
     assert package["transport"] == {"type": "stdio"}
     assert package["runtimeHint"] == "uvx"
     # uvx runs the script that has the distribution's name.
-    assert PROJECT["scripts"][PROJECT["name"]] == PROJECT["scripts"]["rag-mcp"] == "rag_mcp.cli.app:main"
+    assert PROJECT["scripts"][PROJECT["name"]] == PROJECT["scripts"]["rag-mcp"] == "rag_mcp.cli:main"
 
 
 def test_the_registry_entry_lists_every_setting_there_is():

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rag_mcp.config import Config
 from rag_mcp.errors import InvalidArgument
 
 __all__ = ["SERVER_NAME", "Block", "Registration", "default_names", "register"]
@@ -124,7 +125,7 @@ def _store_of(entry: object) -> tuple[str, str] | None:
     if not isinstance(place, str) or not os.path.isabs(os.path.expanduser(place)):
         return None
     resolved = os.path.normcase(os.path.realpath(os.path.expanduser(place)))
-    return resolved, str(env.get("RAG_MCP_COLLECTION") or "corpus")
+    return resolved, str(env.get("RAG_MCP_COLLECTION") or Config().collection)
 
 
 def _env(entry: object) -> Mapping[str, Any]:

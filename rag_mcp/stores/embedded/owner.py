@@ -13,13 +13,14 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
+from rag_mcp.config import Config
 from rag_mcp.places import same_folder
 
 __all__ = ["OWNER_FILE", "Owner", "collection_root", "default_store", "made_from", "made_here", "read_owner"]
 
 OWNER_FILE = "corpus.json"
 _SUFFIX = "rag_mcp.store"
-DEFAULT_COLLECTION = "corpus"
+DEFAULT_COLLECTION = Config().collection
 # File systems take 255 bytes for a name.
 _MAX_NAME_BYTES = 200
 _SAMPLE = 200
