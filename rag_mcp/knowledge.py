@@ -16,19 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 from rag_mcp.access.load import PolicyWatch
 from rag_mcp.access.policy import Policy
 from rag_mcp.access.profiles import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
+from rag_mcp.answers import Document, DocumentPage, SearchResponse, SourceInventory, Status
 from rag_mcp.config import Config
 from rag_mcp.errors import EmbedderError, IndexMismatch, RagMcpError, StoreAbsent, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions, Progress
-from rag_mcp.models import (
-    Document,
-    DocumentPage,
-    IngestSummary,
-    Mode,
-    Reason,
-    SearchResponse,
-    SourceInventory,
-    Status,
-)
+from rag_mcp.models import IngestSummary, Mode, Reason
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.stores.embedded.absent import absence, corpus_note, live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore

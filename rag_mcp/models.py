@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
     "HIDDEN_MARK",
     "Chunk",
-    "Citation",
-    "Coverage",
     "DocClass",
-    "Document",
-    "DocumentEntry",
-    "DocumentPage",
     "Evidence",
     "Gate",
     "IngestSummary",
@@ -23,13 +18,8 @@ __all__ = [
     "Notice",
     "Passage",
     "Reason",
-    "Result",
-    "Scores",
-    "SearchResponse",
     "Skipped",
     "SourceClass",
-    "SourceInventory",
-    "Status",
 ]
 
 HIDDEN_MARK = "[comment not shown]"
@@ -200,150 +190,3 @@ class Evidence:
     term_share: float | None = None
     vector_rank: int | None = None
     bm25_rank: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    source: str
-    title: str
-    heading: str
-    heading_path: tuple[str, ...]
-    chunk_index: int
-    line_start: int
-    line_end: int
-    snapshot_date: str | None = None
-    also_unchanged_on: tuple[str, ...] = ()
-    snapshots_covered: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Branch scores as they came; all finite or None."""
-
-    rrf: float | None
-    vector: float | None
-    bm25: float | None
-    vector_rank: int | None
-    bm25_rank: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One answer passage. ``text`` is None when the budget was spent (the citation stands alone).
-
-    ``score`` is the calibrated probability (0..1) that the passage answers. ``warnings`` names neutralised content
-    (for example ``bidi_override``). ``also_in`` lists the other visible places of the same text, or of
-    a part of it.
-    """
-
-    text: str | None
-    citation: Citation
-    source_class: SourceClass
-    project: str | None
-    doc_class: DocClass
-    confidence: Level
-    score: float
-    scores: Scores
-    truncated: bool = False
-    also_in: tuple[Citation, ...] = ()
-    warnings: tuple[str, ...] = ()
-    explain: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    queried: tuple[SourceClass, ...] = ()
-    skipped_by_acl: tuple[SourceClass, ...] = ()
-    failed: tuple[SourceClass, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResponse:
-    """``status`` is OK or NO_RELEVANT_CONTEXT (then ``reason`` says why). ``without_text`` counts results whose text
-    did not fit into ``max_chars``. ``not_in_documents`` are numbers and codes the question turns on that stand in none
-    of the documents searched; then no result is above low.
-    """
-
-    status: str
-    reason: Reason | None
-    results: tuple[Result, ...]
-    coverage: Coverage
-    mode: Mode
-    confidence: Gate
-    degraded: bool = False
-    degraded_reason: str | None = None
-    generation: int | None = None
-    indexed_at: str | None = None
-    without_text: int = 0
-    not_in_documents: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end."""
-
-    source: str
-    title: str
-    source_class: SourceClass
-    project: str | None
-    doc_class: DocClass
-    text: str
-    line_start: int
-    line_end: int
-    chunk_start: int
-    chunk_end: int
-    chunk_count: int
-    truncated: bool
-    next_chunk: int | None
-    next_char: int
-    generation: int
-    indexed_at: str
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentEntry:
-    source: str
-    title: str
-    source_class: SourceClass
-    project: str | None
-    doc_class: DocClass
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentPage:
-    documents: tuple[DocumentEntry, ...]
-    next_cursor: str | None
-    generation: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SourceInventory:
-    """Aggregate counts per class the caller may see: {class: {"files": n, "chunks": n}}."""
-
-    profile: str
-    classes: Mapping[SourceClass, Mapping[str, int]]
-    explicit_only: tuple[SourceClass, ...]
-    projects: tuple[str, ...]
-    generation: int | None
-    indexed_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What rag_status tells: JSON-ready sections, already filtered by profile."""
-
-    ok: bool
-    profile: str
-    generation: int | None
-    indexed_at: str | None
-    embedder: str
-    vector_ready: bool
-    degraded_reason: str | None
-    inventory: Mapping[str, Mapping[str, int]]
-    integrity: Mapping[str, object]
-    telemetry: Mapping[str, object]
-    skipped: tuple[Skipped, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    notes: tuple[str, ...] = field(default=())

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from rag_mcp.models import (
+from rag_mcp.answers import (
     Citation,
     Coverage,
-    DocClass,
     Document,
     DocumentEntry,
     DocumentPage,
-    Level,
     Result,
     Scores,
     SearchResponse,
-    SourceClass,
     SourceInventory,
     Status,
 )
+from rag_mcp.models import DocClass, Level, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 
 CITATION = Citation(

@@ -12,10 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rag_mcp.answers import SearchResponse
 from rag_mcp.config import Config
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.knowledge import KnowledgeBase
-from rag_mcp.models import SearchResponse, SourceClass
+from rag_mcp.models import SourceClass
 from rag_mcp.requests import SearchRequest
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.manifest import read_manifest

@@ -19,7 +19,7 @@ LEVELS = (
     ("errors", "models", "data"),
     ("text", "places", "telemetry"),
     ("access",),
-    ("requests",),
+    ("answers", "requests"),
     ("config", "logs"),
     ("stores", "embedders"),
     ("ingest", "search"),

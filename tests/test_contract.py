@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from rag_mcp.answers import Scores
 from rag_mcp.errors import ConfigError, InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreDamaged
-from rag_mcp.models import DocClass, Gate, Level, Mode, Reason, Scores, Skipped, SourceClass
+from rag_mcp.models import DocClass, Gate, Level, Mode, Reason, Skipped, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
 
@@ -276,7 +277,7 @@ def test_no_accepted_source_leaves_the_corpus(source):
 
 
 def test_a_result_has_exactly_the_contracts_keys():
-    result = contract.search_payload(response(SearchRequest("x")))["results"][0]
+    result = contract.answer_payload(response(SearchRequest("x")))["results"][0]
     assert list(result) == [
         "text", "text_is_untrusted_context", "citation", "source_class", "project", "doc_class", "confidence",
         "score", "scores", "truncated", "also_in", "also_in_total", "warnings",
@@ -292,7 +293,7 @@ def test_snapshot_keys_appear_only_inside_a_series():
     cited = replace(
         CITATION, snapshot_date="2025-01-01", also_unchanged_on=("2025-02-01", "2025-03-01"), snapshots_covered=3
     )
-    payload = contract.search_payload(response(SearchRequest("x"), replace(RESULT, citation=cited)))
+    payload = contract.answer_payload(response(SearchRequest("x"), replace(RESULT, citation=cited)))
     citation = payload["results"][0]["citation"]
     assert citation["snapshot_date"] == "2025-01-01"
     assert citation["also_unchanged_on"] == ["2025-02-01", "2025-03-01"]
@@ -304,10 +305,10 @@ def test_hostile_text_and_headings_leave_neutralised_and_named():
     hostile = replace(
         RESULT, text="see \x1b[2Jthis", citation=replace(CITATION, title="T\u202eitle"), warnings=("cut",)
     )
-    result = contract.search_payload(response(SearchRequest("x"), hostile))["results"][0]
+    result = contract.answer_payload(response(SearchRequest("x"), hostile))["results"][0]
     assert (result["text"], result["warnings"]) == ("see this", ["cut", "ansi_escape"])
     assert result["citation"]["title"] == "Title"
-    document = contract.document_payload(replace(DOCUMENT, text="a\u200bb"))
+    document = contract.answer_payload(replace(DOCUMENT, text="a\u200bb"))
     assert (document["text"], document["warnings"]) == ("ab", ["zero_width"])
 
 
@@ -342,16 +343,16 @@ def test_every_search_answer_is_strict_json_that_fits_its_schema(data):
         reason=data.draw(st.none() | st.sampled_from(Reason)),
         degraded_reason=data.draw(st.none() | TEXTS),
     )
-    valid("search_knowledge", contract.search_payload(answer))
+    valid("search_knowledge", contract.answer_payload(answer))
 
 
 def test_every_other_answer_fits_its_schema():
     knowledge = FakeKnowledge()
-    valid("get_document", contract.document_payload(DOCUMENT))
-    valid("list_documents", contract.documents_payload(knowledge.list_documents(ListRequest())))
-    valid("list_knowledge_sources", contract.sources_payload(knowledge.list_sources()))
+    valid("get_document", contract.answer_payload(DOCUMENT))
+    valid("list_documents", contract.answer_payload(knowledge.list_documents(ListRequest())))
+    valid("list_knowledge_sources", contract.answer_payload(knowledge.list_sources()))
     status = replace(knowledge.status(), skipped=(Skipped("a.md", "symlink"),), integrity={"share": float("nan")})
-    payload = contract.status_payload(status)
+    payload = contract.answer_payload(status)
     valid("rag_status", payload)
     assert payload["integrity"] == {"share": None}
 
@@ -389,8 +390,8 @@ def test_absolute_paths_stay_inside_unless_asked_for(message, sent):
     assert contract.error_payload(error)["error"]["message"] == (sent or message)
     assert contract.error_payload(error, show_paths=True)["error"]["message"] == message
     degraded = replace(response(SearchRequest("x")), degraded=True, degraded_reason=message)
-    assert contract.search_payload(degraded)["degraded_reason"] == (sent or message)
-    assert contract.search_payload(degraded, show_paths=True)["degraded_reason"] == message
+    assert contract.answer_payload(degraded)["degraded_reason"] == (sent or message)
+    assert contract.answer_payload(degraded, show_paths=True)["degraded_reason"] == message
 
 
 def test_an_error_type_is_the_codes_of_the_error_tree():
@@ -412,7 +413,7 @@ def test_every_tool_has_schemas_that_are_themselves_valid():
 
 
 def test_an_answer_with_an_unknown_key_does_not_pass_for_valid():
-    payload = contract.search_payload(response(SearchRequest("x")))
+    payload = contract.answer_payload(response(SearchRequest("x")))
     payload["results"][0]["hidden"] = 1
     assert not Draft202012Validator(contract.OUTPUT_SCHEMAS["search_knowledge"]).is_valid(payload)
 

@@ -28,9 +28,9 @@ from mcp.server.lowlevel import Server
 from raw_server import MODERN_META, ROOT, WAIT_S, RawServer, server_env
 
 from rag_mcp import __version__, logs
+from rag_mcp.answers import Document, SearchResponse
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, StoreDamaged
-from rag_mcp.models import Document, SearchResponse
 from rag_mcp.requests import DocumentRequest, SearchRequest
 from rag_mcp.server import tools as contract
 from rag_mcp.server.mcp import ToolRunner, build_server, open_knowledge

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import Library, cli_json, growth, run_cli
 
 from rag_mcp.models import Notice, Skipped
-from rag_mcp.server.tools import status_payload
+from rag_mcp.server.tools import answer_payload
 from rag_mcp.stores.embedded.lastrun import read_last_run, write_last_run
 from rag_mcp.text.tally import tally
 
@@ -76,7 +76,7 @@ def test_the_status_of_twenty_thousand_files_stays_small_and_its_totals_right(na
         skipped=tuple(Skipped(name.format(n), "symlink") for n in range(20_000)),
         notices=tuple(Notice(name.format(n), f"{n} secrets masked (line {n})") for n in range(20_000)),
     )
-    answer = status_payload(status)
+    answer = answer_payload(status)
     assert len(json.dumps(answer, ensure_ascii=False).encode()) < 10_000  # it is sent twice: as text and as data
     assert answer["skipped_total"] == answer["notices_total"] == 20_000
     assert answer["skipped_by_reason"] == {"symlink": 20_000}

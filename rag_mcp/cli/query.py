@@ -15,8 +15,8 @@ from rag_mcp.config import Config
 from rag_mcp.text.sanitize import one_line, terminal_safe
 
 if TYPE_CHECKING:
+    from rag_mcp.answers import SearchResponse
     from rag_mcp.knowledge import KnowledgeBase
-    from rag_mcp.models import SearchResponse
 
 __all__ = ["opened", "query"]
 
@@ -48,7 +48,7 @@ def query(
     """Ask one question."""
     from rag_mcp.models import Mode
     from rag_mcp.requests import SearchRequest
-    from rag_mcp.server.tools import search_payload
+    from rag_mcp.server.tools import answer_payload
 
     arguments = {
         "query": text,
@@ -71,7 +71,7 @@ def query(
             base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
         response = base.search(request)
     if as_json:
-        say_json(search_payload(response, show_paths=True))
+        say_json(answer_payload(response, show_paths=True))
         return
     _print_answer(response)
 

@@ -28,12 +28,12 @@ def status(
     as_json: params.Json = False,
 ) -> None:
     """Say what the store holds and how it is. Exits with 1 when there is none."""
-    from rag_mcp.server.tools import status_payload
+    from rag_mcp.server.tools import answer_payload
 
     config = Config.load(db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, collection=collection)
     with opened(config) as base:
         base.warm_up()  # what is reported is how it is, not that it is still loading
-        payload = status_payload(base.status(), show_paths=True)
+        payload = answer_payload(base.status(), show_paths=True)
         if payload["generation"] is None:
             say(f"Looked at {base.store_root.absolute()}.", err=True)
     if as_json:

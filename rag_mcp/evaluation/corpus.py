@@ -10,9 +10,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from rag_mcp import __version__
+from rag_mcp.answers import Result
 from rag_mcp.errors import CorpusError
 from rag_mcp.evaluation.runner import Provenance
-from rag_mcp.models import Result
 
 __all__ = ["ResultSpans", "corpus_digest", "line_span", "line_starts", "provenance_of"]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from rag_mcp.answers import Result, SearchResponse
 from rag_mcp.errors import InvalidQuery
 from rag_mcp.evaluation.calibration import ScoredQuestion
 from rag_mcp.evaluation.gate import GateStatistics, Outcome, gate_statistics
@@ -21,7 +22,7 @@ from rag_mcp.evaluation.metrics import (
     percentile,
 )
 from rag_mcp.evaluation.questions import Question
-from rag_mcp.models import Gate, Level, Mode, Result, SearchResponse
+from rag_mcp.models import Gate, Level, Mode
 from rag_mcp.requests import SearchRequest
 
 __all__ = ["FORMAT", "Answer", "EvalReport", "ModeReport", "Provenance", "Shown", "evaluate", "scored_questions"]

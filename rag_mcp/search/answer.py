@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag_mcp.access.profiles import Rights, plan_access
-from rag_mcp.models import SearchResponse, SourceClass
+from rag_mcp.answers import SearchResponse
+from rag_mcp.models import SourceClass
 from rag_mcp.requests import SearchRequest
 from rag_mcp.search.present import denied, present
 from rag_mcp.search.relevance import RelevanceModel

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.access.names import from_cursor, no_such_document, safe_source, same_names, to_cursor
 from rag_mcp.access.profiles import Rights
+from rag_mcp.answers import Document, DocumentEntry, DocumentPage, SourceInventory
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.models import Document, DocumentEntry, DocumentPage, SourceClass, SourceInventory
+from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.stores.embedded.manifest import FileEntry

@@ -7,18 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag_mcp.access.profiles import AccessPlan
-from rag_mcp.models import (
-    Chunk,
-    Citation,
-    Coverage,
-    Gate,
-    Level,
-    Mode,
-    Reason,
-    Result,
-    Scores,
-    SearchResponse,
-)
+from rag_mcp.answers import Citation, Coverage, Result, Scores, SearchResponse
+from rag_mcp.models import Chunk, Gate, Level, Mode, Reason
 from rag_mcp.requests import SearchRequest
 from rag_mcp.search.relevance import RelevanceModel
 from rag_mcp.search.retrieve import GenerationView, Retrieved, Scope

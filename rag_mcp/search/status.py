@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.access.policy import WITHHELD_BY, Policy, classes_of, denied
 from rag_mcp.access.profiles import Rights
-from rag_mcp.models import Notice, Skipped, Status
+from rag_mcp.answers import Status
+from rag_mcp.models import Notice, Skipped
 from rag_mcp.search.documents import visible_counts
 from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
 from rag_mcp.stores.embedded.manifest import FileEntry

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -24,9 +24,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from rag_mcp import __version__
+from rag_mcp.answers import Document, DocumentPage, SearchResponse, SourceInventory, Status
 from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError
-from rag_mcp.models import Document, DocumentPage, SearchResponse, SourceClass, SourceInventory, Status
+from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
 from rag_mcp.stores.embedded.place import store_folder
@@ -158,23 +159,23 @@ class ToolRunner:
         outcome.status = response.status
         outcome.reason = response.reason.value if response.reason else ""
         outcome.winner = response.results[0].source_class if response.results else None
-        return contract.search_payload(response)
+        return contract.answer_payload(response)
 
     def _document(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.document_payload(self._knowledge.get_document(DocumentRequest.parse(arguments)))
+        return contract.answer_payload(self._knowledge.get_document(DocumentRequest.parse(arguments)))
 
     def _documents(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.documents_payload(self._knowledge.list_documents(ListRequest.parse(arguments)))
+        return contract.answer_payload(self._knowledge.list_documents(ListRequest.parse(arguments)))
 
     def _sources(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
         NoRequest.parse(arguments)
-        return contract.sources_payload(self._knowledge.list_sources())
+        return contract.answer_payload(self._knowledge.list_sources())
 
     def _status(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
         NoRequest.parse(arguments)
         status = self._knowledge.status()
         visible = [member for member in SourceClass if member in status.inventory]
-        return contract.status_payload(status, self._telemetry.snapshot(visible))
+        return contract.answer_payload(replace(status, telemetry=self._telemetry.snapshot(visible)))
 
 
 def _json(payload: Mapping[str, Any]) -> str:

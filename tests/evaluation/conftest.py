@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from rag_mcp.models import Citation, Coverage, DocClass, Level, Result, Scores, SearchResponse, SourceClass
+from rag_mcp.answers import Citation, Coverage, Result, Scores, SearchResponse
+from rag_mcp.models import DocClass, Level, SourceClass
 from rag_mcp.requests import SearchRequest
 
 Build = Callable[..., Result]

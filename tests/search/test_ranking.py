@@ -313,13 +313,13 @@ def test_a_rare_class_is_found_among_thousands_in_every_mode(tmp_path):
 
 
 def test_all_numbers_of_an_answer_are_finite_even_for_a_vector_of_zeros(tmp_path):
-    from rag_mcp.server.tools import search_payload
+    from rag_mcp.server.tools import answer_payload
 
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         library.write({"a.md": "\u00b7 \u00b7 \u00b7\n", "b.md": "# B\n\nwords\n"})
         library.ingest()
         for query in ("words", "\u00b7", "???"):
-            text = json.dumps(search_payload(library.search(query)), allow_nan=False)
+            text = json.dumps(answer_payload(library.search(query)), allow_nan=False)
             assert "NaN" not in text
 
 

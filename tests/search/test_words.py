@@ -9,7 +9,7 @@ from support import Library
 
 from rag_mcp.models import Mode
 from rag_mcp.search.relevance import load_model
-from rag_mcp.server.tools import search_payload
+from rag_mcp.server.tools import answer_payload
 
 PAGES = {
     f"trades/{name}.md": f"# {name.title()}\n\nThe {name} opens at dawn and closes when the last customer has left.\n"
@@ -177,7 +177,7 @@ def test_a_number_that_stands_nowhere_is_not_answered_from_its_neighbours(neighb
     library, base = neighbours
     strict = library.search(question, base=base, mode=mode, confidence="strict")
     assert (strict.status, strict.results) == ("NO_RELEVANT_CONTEXT", ())
-    assert search_payload(strict)["not_in_documents"] == [number]
+    assert answer_payload(strict)["not_in_documents"] == [number]
     loose = library.search(question, base=base, mode=mode, confidence="normal")
     assert {result.confidence for result in loose.results} <= {"low"}
 
@@ -224,7 +224,7 @@ def test_numbers_in_what_the_caller_may_not_see_count_as_absent(tmp_path):
             assert (library.search(question, base=library.base(profile="auditor")).not_in_documents == ()) is bool(
                 files
             )
-            answer = search_payload(library.search(question, base=library.base(profile="restricted")))
+            answer = answer_payload(library.search(question, base=library.base(profile="restricted")))
             told.append(json.dumps({**answer, "indexed_at": None}))
     assert '"not_in_documents": ["3.4.1"]' in told[0]
     assert told[0] == told[1]
