@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
-from rag_mcp.access.load import load_policy
 from rag_mcp.config import Config
-from rag_mcp.errors import CorpusError, StoreDamaged
+from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.baseline import Baseline, open_baseline
-from rag_mcp.ingest.claim import check_same_files, claimed
+from rag_mcp.ingest.begin import begin_run
+from rag_mcp.ingest.claim import check_same_files
 from rag_mcp.ingest.collect import collect, remember
 from rag_mcp.ingest.content import read_content
-from rag_mcp.ingest.context import Context, LazyEmbedder
+from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.next import Next, next_state
 from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.plan import make_plan
 from rag_mcp.ingest.report import summarise
-from rag_mcp.ingest.spool import Spool
-from rag_mcp.ingest.statcache import read_stat_cache
 from rag_mcp.ingest.walk import CorpusListing, read_file, walk_corpus
 from rag_mcp.models import IngestSummary
-from rag_mcp.places import is_inside
-from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.lastrun import write_last_run
-from rag_mcp.stores.embedded.place import resolve_store, store_folder, store_root
 
 __all__ = ["run_ingest"]
 
@@ -49,27 +42,8 @@ def run_ingest(
     A run with nothing to do loads neither a model nor an index. Raises CorpusError, StoreLocked, StoreReadOnly,
     StoreTooNew, EmbedderError or PolicyError; the store is then what it was.
     """
-    root, policy, store = _corpus_root(config), load_policy(config.policy_path), GenerationStore(store_root(config))
-    _check_apart(root, resolve_store(store_folder(config)))
-    with store.writer_lock(), Spool(store.folder) as spool:
-        step = on_step or (lambda _: None)
-        step(Step.LOCKED)
+    with begin_run(config, options, progress, on_step) as run:
         started = time.monotonic()
-        claim = claimed(store, root, os.path.abspath(config.corpus_root or root), adopt=options.adopt)
-        stats = read_stat_cache(store.root / "stat-cache.json", str(root))
-        run = Context(
-            options=options,
-            root=root,
-            policy=policy,
-            store=store,
-            claim=claim,
-            stats=stats,
-            embedder=LazyEmbedder(config, stats.models),
-            spool=spool,
-            started_ns=time.time_ns(),
-            progress=progress or (lambda *_: None),
-            on_step=step,
-        )
         try:
             summary = _attempt(run)
         except StoreDamaged as error:
@@ -125,27 +99,3 @@ def _leave_notes(run: Context, summary: IngestSummary) -> None:
         _log.warning("the store's folder of documents can't be noted: %s", error.strerror)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     write_last_run(run.store.root, finished, summary.skipped, summary.notices)
-
-
-def _corpus_root(config: Config) -> Path:
-    if config.corpus_root is None:
-        raise CorpusError("No corpus folder: name it on the command line, or set RAG_MCP_CORPUS_ROOT.")
-    if not os.path.lexists(config.corpus_root):
-        raise CorpusError(f"The corpus folder does not exist: {config.corpus_root}")
-    if not os.path.isdir(config.corpus_root):
-        raise CorpusError(f"The corpus is not a folder: {config.corpus_root}")
-    return Path(os.path.realpath(config.corpus_root))
-
-
-def _check_apart(root: Path, store: Path) -> None:
-    """Raises CorpusError before anything is made: a store in its corpus would be indexed, synchronised and shared with
-    it, and a corpus in its store would be closed to its other readers."""
-    for inner, outer, what in (
-        (root, store, "corpus {} lies inside the store"),
-        (store, root, "store {} lies inside the corpus"),
-    ):
-        if is_inside(inner, outer):
-            raise CorpusError(
-                f"The {what.format(inner)} {outer}: refused, nothing was written. Give the store a folder of its own "
-                "outside the corpus (--db, RAG_MCP_DB_PATH); one that is there already may be moved as it is."
-            )
