@@ -117,15 +117,14 @@ def _parse(run: Context, file: PlannedFile, text: str, sha256: str) -> ParsedFil
 def _reader(run: Context) -> Reader:
     from rag_mcp.ingest.parse import Reader
     from rag_mcp.text.language import detect_language
-    from rag_mcp.text.secrets import AllowList, find_secrets
+    from rag_mcp.text.secrets import find_secrets
 
-    allow = AllowList(accepts=partial(secret_allowed, run.policy))
     return Reader(
         count=run.embedder.opened.count_tokens,
         limits=run.chunk_limits,
         handoff_dirs=run.options.handoff_dirs,
         handoff_basenames=run.options.handoff_basenames,
-        find_secrets=lambda path, text: find_secrets(text, path=path, allow=allow),
+        find_secrets=lambda path, text: find_secrets(text, accepts=partial(secret_allowed, run.policy, path)),
         detect_language=detect_language,
     )
 

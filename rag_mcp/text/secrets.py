@@ -16,7 +16,7 @@ from rag_mcp.text.secret_keys import find_keyed
 from rag_mcp.text.secret_tokens import find_tokens
 from rag_mcp.text.secret_values import is_whole_encoded_key
 
-__all__ = ["MASK", "AllowList", "Finding", "Tier", "find_secrets", "mask"]
+__all__ = ["MASK", "Finding", "Tier", "find_secrets", "mask"]
 
 MASK = "[secret masked]"
 
@@ -37,23 +37,8 @@ class Finding:
     tier: Tier
 
 
-def _nothing(_path: str, _kind: str) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class AllowList:
-    """What is known to be harmless: ``accepts(path, kind)``."""
-
-    accepts: Callable[[str, str], bool] = _nothing
-
-
-def find_secrets(text: str, *, path: str = "", allow: AllowList | None = None) -> list[Finding]:
-    """Return what ``allow`` does not accept, in the order of the text; none overlaps another of its tier.
-
-    ``path`` is relative and posix, for ``allow`` only.
-    """
-    allow = allow or AllowList()
+def find_secrets(text: str, *, accepts: Callable[[str], bool] | None = None) -> list[Finding]:
+    """Return what is not of a kind known to be harmless here, in the order of the text; none overlaps another of its tier."""
     strong = ((start, end, kind, _tier(kind, text[start:end])) for start, end, kind in find_tokens(text))
     loose = ((*each, Tier.LOOSE) for each in find_keyed(text))
     places = sorted({*strong, *loose})
@@ -63,7 +48,7 @@ def find_secrets(text: str, *, path: str = "", allow: AllowList | None = None) -
     for start, end, kind, tier in places:
         if start < last_end.get(tier, 0) and end <= last_end[tier]:
             continue
-        if allow.accepts(path, kind):
+        if accepts is not None and accepts(kind):
             continue
         line, counted = line + text.count("\n", counted, start), start
         findings.append(Finding(start, end, line, kind, tier))

@@ -5,6 +5,7 @@ import json
 import random
 import string
 import time
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from rag_mcp.text import secret_keys as guard_keys
 from rag_mcp.text import secret_tokens as guard_tokens
 from rag_mcp.text.secret_values import is_key, is_live_jwt, is_password
-from rag_mcp.text.secrets import MASK, AllowList, Tier, find_secrets, mask
+from rag_mcp.text.secrets import MASK, Tier, find_secrets, mask
 
 NOW = time.time()
 
@@ -295,9 +296,12 @@ def test_a_web_token_counts_until_it_expires():
 
 def test_a_predicate_accepts_kinds_by_path_in_both_tiers():
     text = STRONG["GitHub Token"] + "\n" + STRONG["AWS Access Key"] + "\npassword: Ferry-anchor42\n"
-    allow = AllowList(accepts=lambda path, kind: path.startswith("fixtures/") and kind in ("GitHub Token", "Password"))
-    assert {each.kind for each in find_secrets(text, path="fixtures/a.md", allow=allow)} == {"AWS Access Key"}
-    assert {each.kind for each in find_secrets(text, path="notes/a.md", allow=allow)} == {
+
+    def allowed(path, kind):
+        return path.startswith("fixtures/") and kind in ("GitHub Token", "Password")
+
+    assert {each.kind for each in find_secrets(text, accepts=partial(allowed, "fixtures/a.md"))} == {"AWS Access Key"}
+    assert {each.kind for each in find_secrets(text, accepts=partial(allowed, "notes/a.md"))} == {
         "GitHub Token",
         "AWS Access Key",
         "Password",
