@@ -37,7 +37,7 @@ from rag_mcp.knowledge import KnowledgeBase  # noqa: E402
 from rag_mcp.models import Mode, SourceClass  # noqa: E402
 from rag_mcp.requests import SearchRequest  # noqa: E402
 from rag_mcp.search.answer import gather  # noqa: E402
-from rag_mcp.search.live import OpenGeneration  # noqa: E402
+from rag_mcp.search.generation import OpenGeneration  # noqa: E402
 from rag_mcp.search.relevance import load_model, size_bonus  # noqa: E402
 from rag_mcp.stores.embedded.generations import GenerationStore  # noqa: E402
 

@@ -448,7 +448,7 @@ def test_a_short_stress_run_passes_every_check():
 
 
 def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypatch):
-    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.search.generation import OpenGeneration
 
     library.write(BASE)
     library.ingest()
@@ -465,7 +465,7 @@ def test_a_keyword_question_does_not_wait_for_the_vector_index(library, monkeypa
 @pytest.fixture
 def slow_opening(monkeypatch):
     """Generation 2 can't be opened before ``go_on``; ``opened`` counts who tried."""
-    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.search.generation import OpenGeneration
 
     class Slow:
         began, go_on = threading.Event(), threading.Event()
@@ -551,7 +551,7 @@ def test_a_generation_that_is_ready_after_the_close_is_let_go_of_again(library, 
 
 
 def test_keyword_questions_asked_while_the_vector_index_loads_start_one_loader(library, monkeypatch):
-    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.search.generation import OpenGeneration
 
     library.write(BASE)
     library.ingest()
@@ -595,4 +595,4 @@ def test_after_the_close_every_method_is_an_error_and_opens_nothing(library):
         ):
             with pytest.raises(StoreError, match="has been closed"):
                 call()
-        assert base._open is None
+        assert base._live._live is None

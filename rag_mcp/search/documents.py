@@ -17,7 +17,7 @@ from rag_mcp.text.globs import composed
 from rag_mcp.text.sanitize import neutralise, single_line
 
 if TYPE_CHECKING:
-    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.search.generation import OpenGeneration
 
 __all__ = ["inventory", "page_documents", "read_document", "visible_counts"]
 

@@ -15,7 +15,7 @@ from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
 from rag_mcp.stores.embedded.manifest import FileEntry
 
 if TYPE_CHECKING:
-    from rag_mcp.search.live import OpenGeneration
+    from rag_mcp.search.generation import OpenGeneration
     from rag_mcp.stores.base import SnapshotInfo
 
 __all__ = ["build_status", "other_policy", "visible_report"]

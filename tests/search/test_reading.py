@@ -267,7 +267,9 @@ def test_a_hidden_file_of_the_same_name_neither_opens_nor_stands_in_the_way(libr
         pytest.skip("this file system takes both names for one")
     library.ingest()
     caller = Caller(library, "restricted")
-    manifest = caller.base._current().manifest  # the class of one is changed: no rule can tell the two apart
+    manifest = (
+        caller.base._live.current().generation.manifest
+    )  # the class of one is changed: no rule can tell the two apart
     manifest.files[composed] = replace(manifest.files[composed], source_class=SourceClass.MEMORY)
     assert caller.ask("get_document", source=composed)["source"] == decomposed
     assert caller.listed(prefix=composed.split("/")[0]) == [decomposed]
