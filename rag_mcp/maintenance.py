@@ -25,7 +25,7 @@ from rag_mcp.stores.embedded.files import is_writable
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.owner import made_from
 from rag_mcp.stores.embedded.place import is_foreign_chroma, store_folder, store_root
-from rag_mcp.stores.embedded.withdrawn import read_withdrawals, write_withdrawals
+from rag_mcp.stores.embedded.withdrawn import read_withdrawals, restored, write_withdrawals
 from rag_mcp.text.globs import folded
 
 __all__ = ["Finding", "RolledBack", "examine", "repair", "roll_back", "store_calibration"]
@@ -60,7 +60,7 @@ class RolledBack:
 
 def roll_back(config: Config, number: int | None, *, restore_deleted: bool = False) -> RolledBack:
     """Make an older generation live. What its owner has withheld since is not shown again; what was deleted since is,
-    if ``restore_deleted``. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked.
+    if ``restore_deleted``, until the next rollback or ingest. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked.
     """
     from rag_mcp.stores.embedded.manifest import read_manifest
     from rag_mcp.stores.embedded.verify import changed_files
@@ -77,19 +77,22 @@ def roll_back(config: Config, number: int | None, *, restore_deleted: bool = Fal
         damaged = changed_files(store.path(target), store.info(target))
         if damaged:
             raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
-        record = read_withdrawals(store.root) or {}
-        if restore_deleted:
-            record = {path: each for path, each in record.items() if each.cause is not Cause.GONE}
+        held = read_manifest(store.path(target) / "manifest.json").files
+        known = read_withdrawals(store.root)  # one that is missing stays so: an empty one would open what it held
+        record = restored(known or {}, ())
+        if known is not None:
             write_withdrawals(store.root, record)
         store.point_to(target)
-        held = read_manifest(store.path(target) / "manifest.json").files
-        speaks = {path: each for path, each in sorted(record.items()) if each.since > target and path in held}
-        hidden = {path: each.cause for path, each in speaks.items() if each.cause is not Cause.RENAMED}
-    return RolledBack(
-        target,
-        tuple(path for path, cause in hidden.items() if cause is not Cause.GONE),
-        tuple(path for path, cause in hidden.items() if cause is Cause.GONE),
-    )
+        causes = {
+            path: {each.cause for each in several if each.since > target} - {Cause.RENAMED}
+            for path, several in sorted(record.items())
+            if path in held
+        }
+        gone = tuple(path for path, found in causes.items() if found == {Cause.GONE})
+        withheld = tuple(path for path, found in causes.items() if found - {Cause.GONE})
+        if restore_deleted and gone:  # last: a run that is killed before has opened nothing
+            write_withdrawals(store.root, restored(record, gone))
+    return RolledBack(target, withheld, () if restore_deleted else gone)
 
 
 def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]) -> None:

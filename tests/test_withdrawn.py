@@ -162,12 +162,12 @@ class Killed(Exception):
     pass
 
 
+def die(*_):
+    raise Killed
+
+
 def test_a_run_killed_before_its_pointer_moved_hides_nothing_for_good(library, monkeypatch):
     head(library, "---\naccess: none\n---\n")
-
-    def die(*_):
-        raise Killed
-
     with monkeypatch.context() as patched:
         patched.setattr("rag_mcp.stores.embedded.generations.GenerationStore.point_to", die)
         with pytest.raises(Killed):
@@ -224,29 +224,110 @@ def test_the_decision_by_manifests(library):
 
     assert decide(manifest(a=entry), manifest(a=entry)) == {}
     assert decide(manifest(a=entry), manifest(a=edited)) == {}
-    assert decide(manifest(a=entry), manifest()) == {"a": Withdrawal(5, Cause.GONE, sha)}
-    assert decide(manifest(a=entry), manifest(), present=True) == {"a": Withdrawal(5, Cause.WITHHELD, sha)}
-    renamed = {"a": Withdrawal(5, Cause.RENAMED, sha, renamed="b")}
-    assert decide(manifest(a=entry), manifest(b=entry)) == renamed
-    assert decide(manifest(a=entry), manifest(b=entry), present=True) == {"a": Withdrawal(5, Cause.WITHHELD, sha)}
-    assert decide(manifest(a=entry), manifest(b=closed)) == {"a": Withdrawal(5, Cause.GONE, sha)}
-    assert decide(manifest(a=entry), manifest(a=closed)) == {"a": Withdrawal(5, Cause.MOVED, sha, SourceClass.MEMORY)}
+    gone = Withdrawal(5, Cause.GONE, sha)
+    withheld = replace(gone, cause=Cause.WITHHELD)
+    assert decide(manifest(a=entry), manifest()) == {"a": (gone,)}
+    assert decide(manifest(a=entry), manifest(), present=True) == {"a": (withheld,)}
+    renamed = Withdrawal(5, Cause.RENAMED, sha, renamed="b")
+    assert decide(manifest(a=entry), manifest(b=entry)) == {"a": (renamed,)}
+    assert decide(manifest(a=entry), manifest(b=entry), present=True) == {"a": (withheld,)}
+    assert decide(manifest(a=entry), manifest(b=closed)) == {"a": (gone,)}
+    moved = Withdrawal(5, Cause.MOVED, sha, SourceClass.MEMORY)
+    assert decide(manifest(a=entry), manifest(a=closed)) == {"a": (moved,)}
     masked = {"a": ("1 possible secret masked (line 3)",)}
-    assert decide(manifest(a=entry), manifest(masked, a=edited)) == {"a": Withdrawal(5, Cause.MASKED, sha)}
+    hidden = replace(gone, cause=Cause.MASKED)
+    assert decide(manifest(a=entry), manifest(masked, a=edited)) == {"a": (hidden,)}
     assert decide(manifest(masked, a=entry), manifest({"a": ("1 possible secret masked (line 4)",)}, a=edited)) == {}
     # What was withdrawn before is followed: to the end of its kept generations, to its next name, and again.
-    kept, old = {"z": Withdrawal(3, Cause.GONE, sha)}, {"y": Withdrawal(2, Cause.GONE, sha)}
+    kept, old = {"z": (replace(gone, since=3),)}, {"y": (replace(gone, since=2),)}
     assert decide(manifest(), manifest(), {**kept, **old}) == kept
-    known = {"a": Withdrawal(4, Cause.RENAMED, sha, renamed="b")}
-    assert decide(manifest(b=entry), manifest(), known)["a"] == Withdrawal(4, Cause.GONE, sha)
-    assert decide(manifest(b=entry), manifest(b=entry), known) == known
-    assert decide(manifest(a=edited), manifest(), {"a": Withdrawal(3, Cause.WITHHELD, sha)})["a"].since == 5
-    # The same text again is no secret any more; another text does not open the one that was withdrawn.
-    withheld = {"a": Withdrawal(3, Cause.WITHHELD, sha)}
-    assert settled(withheld, manifest(a=entry)) == {}
-    assert settled(withheld, manifest(a=edited)) == withheld
-    moved = {"a": Withdrawal(3, Cause.MOVED, sha, SourceClass.MEMORY)}
-    assert settled(moved, manifest(a=closed)) == moved
+    known = {"a": (replace(renamed, since=4),)}
+    assert decide(manifest(b=entry), manifest(), known)["a"] == (replace(gone, since=4),)
+    [followed] = decide(manifest(b=entry), manifest(b=closed), known)["a"]
+    assert (followed.since, followed.renamed, followed.source_class) == (4, "b", SourceClass.MEMORY)
+    # Every text and every way of closing it counts, and one entry serves where two say the same.
+    earlier = {"a": (replace(withheld, since=3),)}
+    assert decide(manifest(a=edited), manifest(), earlier)["a"] == (*earlier["a"], replace(gone, sha256="other"))
+    assert decide(manifest(a=entry), manifest(), earlier, present=True) == {"a": (withheld,)}
+    assert decide(manifest(a=entry), manifest(), {"a": (replace(hidden, since=4),)})["a"][0].cause is Cause.MASKED
+    # Only what is live lets go of an entry. The same text again is no secret any more; another one opens nothing.
+    assert decide(manifest(), manifest(a=entry), earlier) == earlier
+    assert settled(earlier, manifest(a=entry)) == {}
+    assert settled(earlier, manifest(a=edited)) == earlier
+    assert settled({"a": (moved,)}, manifest(a=closed)) == {"a": (moved,)}
+    assert settled({"a": (moved, withheld)}, manifest(a=entry)) == {}
+
+
+def test_a_record_of_an_older_version_is_read(tmp_path):
+    record = {"a.md": [2, "gone", "sha", None, None], "b.md": [[3, "moved", "sha", "memory", None]]}
+    (tmp_path / "withdrawn.json").write_text(json.dumps(record), encoding="utf-8")
+    assert read_withdrawals(tmp_path) == {
+        "a.md": (Withdrawal(2, Cause.GONE, "sha"),),
+        "b.md": (Withdrawal(3, Cause.MOVED, "sha", SourceClass.MEMORY),),
+    }
+
+
+def test_every_text_that_was_withdrawn_under_a_path_stays_so(library):
+    other = "# Wages\n\nNothing is said of wages here.\n"
+    for text in ("---\naccess: none\n---\n" + WAGE, other, "---\naccess: none\n---\n" + other, other):
+        library.write({"pay.md": text})
+        library.ingest()
+        roll_back(library.config(), 1)
+    assert hidden(library)
+
+
+def test_a_run_that_was_killed_lets_go_of_nothing(library, monkeypatch):
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    library.write({"pay.md": WAGE})
+    with monkeypatch.context() as patched:
+        patched.setattr("rag_mcp.stores.embedded.generations.GenerationStore.publish", die)
+        with pytest.raises(Killed):
+            run_ingest(library.config(), IngestOptions())
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    restore_pointer(library)
+    assert hidden(library)
+
+
+FORGETTING = {
+    "rollback": lambda library: None,
+    "idle ingest": lambda library: library.ingest(),
+    "ingest": lambda library: library.write({"new.md": "# New\n\nA new bell.\n"}) or library.ingest(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+@pytest.mark.parametrize("since", FORGETTING)
+def test_to_show_what_was_deleted_holds_until_the_next_rollback_or_ingest(library, since, way):
+    deleted(library)
+    library.ingest()
+    roll_back(library.config(), 1, restore_deleted=True)
+    assert library.sources(QUESTION)[0] == "pay.md"
+    roll_back(library.config(), 2)
+    FORGETTING[since](library)
+    roll_back(library.config(), 1) if way == "rollback" else WAYS_BACK[way](library)
+    if way.startswith("newest") and library.base().status().generation != 1:
+        WAYS_BACK[way](library)
+    assert hidden(library)
+
+
+def test_what_was_shown_again_is_hidden_by_the_next_ingest_that_does_not_find_it(library):
+    deleted(library)
+    library.ingest()
+    roll_back(library.config(), 1, restore_deleted=True)
+    library.ingest()
+    restore_pointer(library)
+    assert hidden(library)
+
+
+def test_a_rollback_makes_no_record_where_one_is_missing(library):
+    head(library, "---\naccess: none\n---\n")
+    library.ingest()
+    (library.store_path / "withdrawn.json").unlink()
+    roll_back(library.config(), 1, restore_deleted=True)
+    with pytest.raises(StoreDamaged, match="Ingest again"):
+        library.search(QUESTION)
 
 
 def test_what_is_masked_today_is_not_shown_in_clear_from_an_older_generation(library, tmp_path):

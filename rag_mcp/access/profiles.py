@@ -6,7 +6,6 @@ missing or malformed gives one and the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from rag_mcp.access.policy import RESTRICTED, Policy, classes_of, denied
 from rag_mcp.models import SourceClass
 
 if TYPE_CHECKING:
-    from rag_mcp.access.withdrawal import Withdrawal
+    from rag_mcp.access.withdrawal import Withdrawals
 
 __all__ = [
     "AccessPlan",
@@ -88,7 +87,7 @@ class Rights:
 
     profile: ResolvedProfile
     policy: Policy
-    withdrawn: Mapping[str, Withdrawal] = field(default_factory=dict)
+    withdrawn: Withdrawals = field(default_factory=dict)
 
     def may_see(self, source_class: SourceClass, source: str, *, requested: SourceClass | None) -> bool:
         """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
@@ -109,16 +108,13 @@ class Rights:
         if denied(self.policy, source):
             return False
         now = classes_of(self.policy, source)
-        since = self.withdrawn.get(source)
-        if since is not None:
-            if since.hidden:
+        for each in self.withdrawn.get(source, ()):
+            if each.hidden or (each.renamed is not None and denied(self.policy, each.renamed)):
                 return False
-            if since.source_class is not None:
-                now = (*now, since.source_class)
-            if since.renamed is not None:
-                if denied(self.policy, since.renamed):
-                    return False
-                now = (*now, *classes_of(self.policy, since.renamed))
+            if each.source_class is not None:
+                now = (*now, each.source_class)
+            if each.renamed is not None:
+                now = (*now, *classes_of(self.policy, each.renamed))
         profile = self.profile
         unasked = frozenset() if explicit else profile.explicit_only - {requested}
         return all(each in profile.classes and each not in unasked for each in now)

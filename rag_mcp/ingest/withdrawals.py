@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rag_mcp.access.withdrawal import Withdrawal
+from rag_mcp.access.withdrawal import Withdrawals
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
@@ -43,7 +43,7 @@ def settle_withdrawals(run: Context, manifest: Manifest) -> None:
         write_withdrawals(run.store.root, left)
 
 
-def _known(store: GenerationStore) -> dict[str, Withdrawal] | None:
+def _known(store: GenerationStore) -> Withdrawals | None:
     """None when there is no record that can be read: the kept generations then say what it must hold."""
     try:
         return read_withdrawals(store.root)

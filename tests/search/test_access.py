@@ -96,7 +96,7 @@ def test_the_class_of_the_index_and_the_class_of_today_must_both_be_permitted(
     rules = (Rule("**", indexed if moved else today),)
     policy = Policy(rules=rules, profiles={"p": ProfileRule(classes, explicit)})
     rights = Rights(
-        resolve_profile("p", policy), policy, {"a.md": Withdrawal(1, Cause.MOVED, "", today)} if moved else {}
+        resolve_profile("p", policy), policy, {"a.md": (Withdrawal(1, Cause.MOVED, "", today),)} if moved else {}
     )
     assert rights.may_open(indexed, "a.md") == ({indexed, today} <= classes)
     if rights.may_see(indexed, "a.md", requested=requested):
@@ -108,7 +108,7 @@ def test_the_class_of_the_index_and_the_class_of_today_must_both_be_permitted(
 def test_what_was_withdrawn_is_seen_by_nobody():
     policy = Policy()
     for name in policy.profiles:
-        rights = Rights(resolve_profile(name, policy), policy, {"a.md": Withdrawal(1, Cause.GONE, "")})
+        rights = Rights(resolve_profile(name, policy), policy, {"a.md": (Withdrawal(1, Cause.GONE, ""),)})
         assert rights.may_open(DOCS, "b.md")
         assert not rights.may_open(DOCS, "a.md")
         assert not rights.may_see(DOCS, "a.md", requested=DOCS)

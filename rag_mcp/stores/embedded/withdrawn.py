@@ -1,22 +1,24 @@
 """What older generations hold and must not show any more: documents withdrawn, masked or moved since.
 
-    <store>/withdrawn.json      {path: [since, cause, digest of the text, class, path now]}
+    <store>/withdrawn.json      {path: [[since, cause, digest of the text, class, path now], ...]}
 
 A generation with a number below ``since`` may still hold the document, and can be served again: after damage of a newer
 one, by a rollback, from a pointer that was restored. The record is written before the pointer moves, so no moment shows
-what a published ingest has withdrawn; a run that ends lets go of what its corpus holds again. An entry is dropped when
-no generation is left that it speaks of.
+what a published ingest has withdrawn, and nothing is let go of before it has moved: a run that is killed in between
+opens nothing. A run that ends lets go of what its corpus holds again. An entry is dropped when no generation is left
+that it speaks of.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
+from typing import Any
 
-from rag_mcp.access.withdrawal import MASKED, Cause, Withdrawal
+from rag_mcp.access.withdrawal import MASKED, Cause, Withdrawal, Withdrawals
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.files import read_json, write_json
@@ -26,15 +28,13 @@ from rag_mcp.stores.embedded.manifest import Manifest
 __all__ = [
     "WithdrawalWatch",
     "read_withdrawals",
+    "restored",
     "settled",
     "withdraw",
     "write_withdrawals",
 ]
 
 _NAME = "withdrawn.json"
-
-
-Withdrawals = Mapping[str, Withdrawal]
 
 
 def withdraw(
@@ -45,7 +45,7 @@ def withdraw(
     *,
     oldest: int,
     on_disk: Callable[[str], bool],
-) -> dict[str, Withdrawal]:
+) -> Withdrawals:
     """Return the record that goes with generation ``number``, which holds ``after``. Pure but for ``on_disk``.
 
     ``known`` is the record so far, ``before`` what kept generations hold, ``oldest`` the lowest number among them. A
@@ -59,13 +59,17 @@ def withdraw(
         name = names.get((sha256, source_class)) if source_class is not None else None
         return Withdrawal(number, Cause.RENAMED if name else Cause.GONE, sha256, renamed=name)
 
-    found: dict[str, Withdrawal] = {}
-    for path, each in settled(known, after).items():
+    found: list[tuple[str, Withdrawal]] = []
+    for path, each in _entries(known):
         if each.since <= oldest:
             continue
         target = after.files.get(each.renamed or path)
-        followed = each.renamed is None or (target is not None and target.sha256 == each.sha256)
-        found[path] = each if followed else replace(lost(each.renamed or path, each.sha256, None), since=each.since)
+        if each.renamed is None:
+            found.append((path, each))
+        elif target is not None and target.sha256 == each.sha256:
+            found.append((path, replace(each, source_class=target.source_class)))
+        else:
+            found.append((path, replace(lost(each.renamed, each.sha256, None), since=each.since)))
     for manifest in before:
         for path, entry in manifest.files.items():
             now = after.files.get(path)
@@ -73,12 +77,12 @@ def withdraw(
             name = path if missing is None else missing.renamed
             # First of all: whoever may see where it is now may see it masked, and no profile sees it in clear.
             if name is not None and _newly_masked(path, manifest, name, after):
-                found[path] = Withdrawal(number, Cause.MASKED, entry.sha256)
+                found.append((path, Withdrawal(number, Cause.MASKED, entry.sha256)))
             elif missing is not None:
-                found[path] = missing
+                found.append((path, missing))
             elif now is not None and now.source_class is not entry.source_class:
-                found[path] = Withdrawal(number, Cause.MOVED, entry.sha256, now.source_class)
-    return found
+                found.append((path, Withdrawal(number, Cause.MOVED, entry.sha256, now.source_class)))
+    return restored(_by_path(found), ())
 
 
 def _newly_masked(path: str, before: Manifest, name: str, after: Manifest) -> bool:
@@ -93,27 +97,54 @@ def _masked(manifest: Manifest, path: str) -> list[str]:
     return [text for text in manifest.notices.get(path, ()) if MASKED in text]
 
 
-def settled(known: Withdrawals, live: Manifest) -> dict[str, Withdrawal]:
+def settled(known: Withdrawals, live: Manifest) -> Withdrawals:
     """``known`` without the texts that ``live`` holds again, under their path and not closed in another way since."""
-    return {
-        path: each
-        for path, each in known.items()
+    left = _by_path(
+        (path, each)
+        for path, each in _entries(known)
         if (entry := live.files.get(path)) is None
         or entry.sha256 != each.sha256
-        or entry.source_class is each.source_class
+        or (each.cause is Cause.MOVED and entry.source_class is each.source_class)
         or (each.cause is Cause.MASKED and _masked(live, path))
-    }
+    )
+    return restored(left, ())
 
 
-def read_withdrawals(root: Path) -> dict[str, Withdrawal] | None:
+def restored(known: Withdrawals, paths: Container[str]) -> Withdrawals:
+    """``known`` with what is gone shown again under these ``paths``, and hidden again under all others."""
+    gone = (Cause.GONE, Cause.RESTORED)
+    return _by_path(
+        (path, replace(each, cause=gone[path in paths]) if each.cause in gone else each)
+        for path, each in _entries(known)
+    )
+
+
+def _entries(known: Withdrawals) -> Iterator[tuple[str, Withdrawal]]:
+    return ((path, each) for path, several in known.items() for each in several)
+
+
+def _by_path(entries: Iterable[tuple[str, Withdrawal]]) -> Withdrawals:
+    """Entries that differ in ``since`` alone are one, which holds wherever either does."""
+    latest: dict[tuple[str, Withdrawal], int] = {}
+    for path, each in entries:
+        key = path, replace(each, since=0)
+        latest[key] = max(each.since, latest.get(key, 0))
+    found: dict[str, tuple[Withdrawal, ...]] = {}
+    for (path, each), since in latest.items():
+        found[path] = (*found.get(path, ()), replace(each, since=since))
+    return found
+
+
+def read_withdrawals(root: Path) -> Withdrawals | None:
     """None when there is no record: nothing was published by a version that keeps one. Raises StoreDamaged."""
     try:
         raw = read_json(root / _NAME)
         if not isinstance(raw, dict):
             raise TypeError("not an object")
+        # An older version kept one entry a path, without a list around it.
         return {
-            path: Withdrawal(int(since), Cause(cause), str(sha), SourceClass(now) if now is not None else None, renamed)
-            for path, (since, cause, sha, now, renamed) in raw.items()
+            path: tuple(map(_entry, rows if not rows or isinstance(rows[0], list) else [rows]))
+            for path, rows in raw.items()
         }
     except FileNotFoundError:
         return None
@@ -123,7 +154,12 @@ def read_withdrawals(root: Path) -> dict[str, Withdrawal] | None:
 
 def write_withdrawals(root: Path, record: Withdrawals) -> None:
     """Replace the record atomically and durably. Raises OSError."""
-    write_json(root / _NAME, {path: astuple(each) for path, each in sorted(record.items())})
+    write_json(root / _NAME, {path: [astuple(each) for each in several] for path, several in sorted(record.items())})
+
+
+def _entry(row: Sequence[Any]) -> Withdrawal:
+    since, cause, sha, now, renamed = row
+    return Withdrawal(int(since), Cause(cause), str(sha), SourceClass(now) if now is not None else None, renamed)
 
 
 class WithdrawalWatch:
@@ -132,10 +168,10 @@ class WithdrawalWatch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._read: tuple[Path, tuple[int, ...], dict[str, Withdrawal]] | None = None
-        self._since: dict[int, dict[str, Withdrawal]] = {}
+        self._read: tuple[Path, tuple[int, ...], Withdrawals] | None = None
+        self._since: dict[int, Withdrawals] = {}
 
-    def since(self, store: GenerationStore, number: int) -> dict[str, Withdrawal]:
+    def since(self, store: GenerationStore, number: int) -> Withdrawals:
         """What must not be shown from generation ``number``. Raises StoreDamaged when there is a newer one and the
         record can't be read, or is missing although that one came with a record."""
         try:
@@ -148,10 +184,11 @@ class WithdrawalWatch:
             raise StoreDamaged("The record of withdrawn documents is missing. Ingest again to write it anew.")
         with self._lock:
             if number not in self._since:
-                self._since[number] = {path: each for path, each in (record or {}).items() if each.since > number}
+                newer = ((path, each) for path, each in _entries(record or {}) if each.since > number)
+                self._since[number] = _by_path(newer)
             return self._since[number]
 
-    def _record(self, root: Path) -> dict[str, Withdrawal] | None:
+    def _record(self, root: Path) -> Withdrawals | None:
         try:
             status = os.stat(root / _NAME)
         except FileNotFoundError:
