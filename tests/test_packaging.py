@@ -176,7 +176,7 @@ def test_the_wheel_fits_every_system_and_says_what_it_needs(built):
         metadata = archive.read(f"{info}/METADATA").decode()
         scripts = archive.read(f"{info}/entry_points.txt").decode()
     assert "License-Expression: MIT" in metadata and f"mcp-name: {SERVER['name']}" in metadata
-    assert "rag-mcp = rag_mcp.cli.app:main" in scripts and "rag-mcp-local = rag_mcp.cli.app:main" in scripts
+    assert "rag-mcp = rag_mcp.cli:main" in scripts and "rag-mcp-local = rag_mcp.cli:main" in scripts
 
 
 @pytest.mark.slow

@@ -52,7 +52,14 @@ def scripted() -> Callable[[Mapping[str, Sequence[Result]]], Callable[[SearchReq
             asked.append(request)
             found = tuple(answers.get(request.query, ()))[: request.k]
             status = "OK" if found else "NO_RELEVANT_CONTEXT"
-            return SearchResponse(status, None, found, Coverage(), request.mode, request.confidence)
+            return SearchResponse(
+                status=status,
+                reason=None,
+                results=found,
+                coverage=Coverage(),
+                mode=request.mode,
+                confidence=request.confidence,
+            )
 
         asked: list[SearchRequest] = []
         search.asked = asked  # type: ignore[attr-defined]
