@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Library, cli_json, growth, run_cli
 
-from rag_mcp.models import Notice, Skipped
+from rag_mcp.access.policy import Policy, Rule, classes_told_of
+from rag_mcp.models import Notice, Skipped, SourceClass
 from rag_mcp.server.tools import answer_payload
-from rag_mcp.stores.embedded.lastrun import read_last_run, write_last_run
+from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run, write_last_run
 from rag_mcp.text.tally import tally
 
 ITEMS = st.lists(st.tuples(st.text(max_size=12), st.sampled_from(["link", "key (line 3)", "key (line 4)", "7 masked"])))
@@ -129,7 +130,7 @@ def test_what_an_ingest_noted_is_told_only_to_who_may_see_its_place(tmp_path):
         sources = ("docs/guide.md", "journal/monday.md", "src/tide.py", "docs/denied/plan.md", "--exclude journl")
         last = read_last_run(library.store_path)
         notices = [Notice(source, "2 secrets masked (lines 3, 9); did you mean journal?") for source in sources]
-        write_last_run(library.store_path, last.finished_at, last.skipped, notices)
+        write_last_run(library.store_path, replace(last, notices=notices, classes=dict.fromkeys(sources, frozenset())))
         told = {}
         for profile in PROFILES:
             answer = Caller(library, profile).ask("rag_status")
@@ -146,9 +147,79 @@ def test_the_class_of_the_index_counts_for_what_is_said_of_a_file(tmp_path):
     with governed(tmp_path) as library:
         last = read_last_run(library.store_path)
         source = "journal/monday.md"
-        write_last_run(library.store_path, last.finished_at, [Skipped(source, "unreadable")], [Notice(source, "noted")])
+        note = LastRun(
+            last.finished_at, (Skipped(source, "unreadable"),), (Notice(source, "noted"),), {source: frozenset()}
+        )
+        write_last_run(library.store_path, note)
         opened = tmp_path / "open.yaml"
         opened.write_text("version: 1\n", encoding="utf-8")
         answer = Caller(library, "restricted", policy_path=opened).ask("rag_status")
         assert (answer["skipped_total"], answer["notices_total"]) == (0, 0)
         assert "monday" not in json.dumps(answer)
+
+
+RULED = 'version: 1\nrules: [{path: "hr/**", class: memory}]\ndeny: ["vault/"]\n'
+LEFT_OUT = {
+    "hr/broken.md": "---\ntitle: [\naccess: none\n---\n# Wages\n",
+    "hr/key.md": "# Key\n\nAKIA" + "QX7RT2LMW4ZNB6KD\n",
+    "hr/masked.md": "# Login\n\npassword: vTq9-rrK2-mm41\n",
+    "hr/me\u200bmo.md": "# Memo\n\nThe quay memo.\n",
+    "quay.md": "# Quay\n\nThe quay is swept.\n",
+    "quay-login.md": "# Quay login\n\npassword: vTq9-rrK2-mm42\n",
+}
+
+
+@pytest.fixture
+def ruled(tmp_path):
+    policy, without = tmp_path / "ruled.yaml", tmp_path / "open.yaml"
+    policy.write_text(RULED, encoding="utf-8")
+    without.write_text("version: 1\n", encoding="utf-8")
+    with Library(tmp_path / "corpus", tmp_path / "store") as library:
+        library.write(LEFT_OUT)
+        yield library, {"ruled": policy, "open": without, "none": None}
+
+
+def places_told(library, profile, policy):
+    answer = Caller(library, profile, policy_path=policy).ask("rag_status")
+    told = {item["source"].partition("/")[0] for kind in ("skipped", "notices") for item in answer[kind]}
+    assert ("hr/" in json.dumps(answer)) == ("hr" in told)
+    return told
+
+
+@pytest.mark.parametrize("at_ingest", ["ruled", "open", "none"])
+@pytest.mark.parametrize("reader", ["ruled", "open", "none"])
+def test_what_was_left_out_is_told_where_the_policies_of_ingest_and_reader_permit_it(ruled, at_ingest, reader):
+    library, policies = ruled
+    library.ingest(config={"policy_path": policies[at_ingest]})
+    hidden = "ruled" in (at_ingest, reader)
+    told = places_told(library, "restricted", policies[reader])
+    assert ("hr" in told) == (not hidden)
+    assert any(place.startswith("quay") for place in told)
+    assert "hr" in places_told(library, "auditor", policies[reader])
+
+
+def test_a_note_without_classes_is_told_file_by_file_only_to_who_may_see_all(ruled):
+    library, policies = ruled
+    library.ingest(config={"policy_path": policies["ruled"]})
+    path = library.store_path / "last-run.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert not any(source.startswith("vault") for source in kept["classes"])
+    del kept["classes"]
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    assert places_told(library, "restricted", None) == places_told(library, "engineer", None) == set()
+    assert "hr" in places_told(library, "auditor", None)
+    for torn in ([], {"hr/key.md": ["unheard-of"]}, {"hr/key.md": 5}):
+        path.write_text(json.dumps({**kept, "classes": torn}), encoding="utf-8")
+        assert read_last_run(library.store_path) is None
+
+
+def test_nothing_is_noted_of_what_the_policy_of_the_ingest_denies(ruled):
+    library, policies = ruled
+    (library.corpus / "vault").mkdir()
+    library.ingest(config={"policy_path": policies["ruled"]})
+    assert "vault" not in (library.store_path / "last-run.json").read_text(encoding="utf-8")
+    policy = Policy(rules=(Rule("hr/**", SourceClass.MEMORY),), deny=("vault/",))
+    assert classes_told_of(policy, "vault") is classes_told_of(policy, "vault/x.md") is None
+    assert classes_told_of(policy, "va\ufffdult/x.md") is None
+    assert classes_told_of(policy, "hr") == {SourceClass.MEMORY, SourceClass.CODE}
+    assert classes_told_of(policy, "docs/a\u2026") == frozenset(SourceClass)

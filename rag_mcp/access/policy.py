@@ -37,6 +37,7 @@ __all__ = [
     "classes_of",
     "classify",
     "denied",
+    "classes_told_of",
     "included",
     "is_markdown",
     "secret_allowed",
@@ -185,6 +186,21 @@ def _classes(matchers: _Matchers, path: str) -> tuple[SourceClass, ...]:
 def denied(policy: Policy, path: str) -> bool:
     """Tell whether a file, or a folder (closing slash), is denied, whatever its case or Unicode normalisation."""
     return policy._matchers.deny.matches(path)
+
+
+def classes_told_of(policy: Policy, source: str) -> frozenset[SourceClass] | None:
+    """Return the classes that a report about ``source`` tells something of, or None when it is denied.
+
+    A source is a path as a report prints it: it may be a folder, or a link to one, so rules about what lies in it speak
+    too. The name may have had a character that shows nothing, for which a stand-in is printed, or be cut short.
+    """
+    if source.endswith("\u2026"):
+        return frozenset(SourceClass)
+    names = {source, source.replace("\ufffd", "")}
+    places = [place for name in names for place in (name, f"{name}/_.md")]
+    if any(denied(policy, place) for place in places):
+        return None
+    return frozenset(each for place in places for each in classes_of(policy, place))
 
 
 def included(policy: Policy, path: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from rag_mcp.access.policy import Policy, classes_told_of
 from rag_mcp.config import Config
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.baseline import Baseline, open_baseline
@@ -23,7 +24,7 @@ from rag_mcp.ingest.plan import make_plan
 from rag_mcp.ingest.report import summarise
 from rag_mcp.ingest.walk import CorpusListing, read_file, walk_corpus
 from rag_mcp.models import IngestSummary
-from rag_mcp.stores.embedded.lastrun import write_last_run
+from rag_mcp.stores.embedded.lastrun import LastRun, write_last_run
 
 __all__ = ["run_ingest"]
 
@@ -98,4 +99,17 @@ def _leave_notes(run: Context, summary: IngestSummary) -> None:
     except OSError as error:  # the generation says it too
         _log.warning("the store's folder of documents can't be noted: %s", error.strerror)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    write_last_run(run.store.root, finished, summary.skipped, summary.notices)
+    write_last_run(run.store.root, _note(run.policy, finished, summary))
+
+
+def _note(policy: Policy, finished: str, summary: IngestSummary) -> LastRun:
+    """Of what the policy denies nothing is noted: a later reader with another policy would be told."""
+    sources = {item.source for item in summary.skipped} | {item.source for item in summary.notices}
+    told = {source: classes_told_of(policy, source) for source in sources}
+    classes = {source: found for source, found in sorted(told.items()) if found is not None}
+    return LastRun(
+        finished,
+        tuple(item for item in summary.skipped if item.source in classes),
+        tuple(item for item in summary.notices if item.source in classes),
+        classes,
+    )

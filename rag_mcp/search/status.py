@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_mcp.access.policy import WITHHELD_BY, Policy, classes_of, denied
+from rag_mcp.access.policy import WITHHELD_BY, Policy, classes_told_of
 from rag_mcp.access.profiles import Rights
 from rag_mcp.answers import Status
 from rag_mcp.models import Notice, Skipped
@@ -84,8 +84,8 @@ def other_policy(info: SnapshotInfo, policy: Policy) -> str | None:
 def visible_report(
     last: LastRun | None, rights: Rights, files: Mapping[str, FileEntry]
 ) -> tuple[tuple[Skipped, ...], tuple[Notice, ...]]:
-    """What the last run left out and said, as far as its place belongs to classes the profile may see; ``files`` are
-    the indexed ones, whose class counts too.
+    """What the last run left out and said, as far as its place belongs, by the policy of that run and by the one in
+    force, to classes the profile may see; ``files`` are the indexed ones, whose class counts too.
 
     A file that withholds itself is hidden from every profile, its existence too. What is said of an ``--exclude`` or of
     an ignore file is for whoever ran the ingest: it may name what has been meant.
@@ -96,12 +96,8 @@ def visible_report(
     def shown(source: str) -> bool:
         if source in files and not rights.may_open(files[source].source_class, source):
             return False
-        # What was left out may be a folder, or a link to one: then rules about what lies in it speak too.
-        places = (source, f"{source}/_.md")
-        return all(
-            rights.profile.classes.issuperset(classes_of(rights.policy, place)) and not denied(rights.policy, place)
-            for place in places
-        )
+        now = classes_told_of(rights.policy, source)
+        return now is not None and rights.profile.classes.issuperset(now | last.classes_of(source))
 
     skipped = (item for item in last.skipped if not item.reason.startswith(WITHHELD_BY) and shown(item.source))
     notices = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rag_mcp.models import Notice, Skipped
+from rag_mcp.models import Notice, Skipped, SourceClass
 from rag_mcp.stores.embedded.files import note_text, read_json
 
 __all__ = ["LastRun", "read_last_run", "write_last_run"]
@@ -17,19 +17,27 @@ _NAME = "last-run.json"
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
+    """``classes`` are those that what is said of a source tells of, by the policy of the ingest."""
+
     finished_at: str
     skipped: tuple[Skipped, ...]
     notices: tuple[Notice, ...] = ()
+    classes: Mapping[str, frozenset[SourceClass]] = field(default_factory=dict)
+
+    def classes_of(self, source: str) -> frozenset[SourceClass]:
+        """All there are where the note does not say, as those of older versions do not."""
+        return self.classes.get(source, frozenset(SourceClass))
 
 
-def write_last_run(root: Path, finished_at: str, skipped: Sequence[Skipped], notices: Sequence[Notice]) -> None:
+def write_last_run(root: Path, last: LastRun) -> None:
     """Replace the note; a failure is ignored, since nothing depends on it."""
     import json
 
     value = {
-        "finished_at": finished_at,
-        "skipped": [[item.source, item.reason] for item in skipped],
-        "notices": [[item.source, item.text] for item in notices],
+        "finished_at": last.finished_at,
+        "skipped": [[item.source, item.reason] for item in last.skipped],
+        "notices": [[item.source, item.text] for item in last.notices],
+        "classes": {source: sorted(classes) for source, classes in last.classes.items()},
     }
     with suppress(OSError):
         note_text(root / _NAME, json.dumps(value, ensure_ascii=False))
@@ -45,6 +53,7 @@ def read_last_run(root: Path) -> LastRun | None:
             str(raw["finished_at"]),
             tuple(Skipped(str(source), str(reason)) for source, reason in raw["skipped"]),
             tuple(Notice(str(source), str(text)) for source, text in raw.get("notices", ())),
+            {source: frozenset(map(SourceClass, names)) for source, names in raw.get("classes", {}).items()},
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
