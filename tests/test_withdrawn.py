@@ -1,6 +1,8 @@
 """What was withdrawn stays withdrawn, by whatever way an older generation is served; and both policies count."""
 
+import errno
 import json
+import os
 import shutil
 from dataclasses import asdict, replace
 
@@ -9,8 +11,10 @@ from support import Library, run_cli
 
 from rag_mcp.access.withdrawal import Cause, Withdrawal
 from rag_mcp.errors import NotFound, StoreDamaged
+from rag_mcp.ingest import content
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.run import run_ingest
+from rag_mcp.ingest.walk import FileUnreadable
 from rag_mcp.maintenance import examine, roll_back
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
@@ -384,6 +388,90 @@ def test_a_document_moved_to_a_place_that_is_denied_is_not_shown_under_its_old_n
     damage_newest(library)
     assert "pay.md" in library.sources(QUESTION)
     assert "pay.md" not in library.sources(QUESTION, base=library.base(policy_path=policy))
+
+
+# --- what can't be read now --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unreadable(library, monkeypatch):
+    """Let a file, or the folder it lies in, be one that can't be read."""
+    real_read, real_scan = content.read_file, os.scandir
+
+    def close(path, what):
+        def read(root, file, **options):
+            if file.path == path:
+                raise FileUnreadable(f"{path}: can't be read.")
+            return real_read(root, file, **options)
+
+        def scan(folder):
+            if isinstance(folder, str) and folder.rstrip("/").endswith("/" + path.split("/")[0]):
+                raise PermissionError(errno.EACCES, "Permission denied", folder)
+            return real_scan(folder)
+
+        if what == "file":
+            monkeypatch.setattr(content, "read_file", read)
+        else:
+            monkeypatch.setattr(os, "scandir", scan)
+
+    def reopen():
+        monkeypatch.setattr(content, "read_file", real_read)
+        monkeypatch.setattr(os, "scandir", real_scan)
+
+    return close, reopen
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("way", [None, *WAYS_BACK])
+def test_a_document_that_can_not_be_read_keeps_no_class_that_it_has_lost(library, tmp_path, unreadable, what, way):
+    close, reopen = unreadable
+    library.write({"hr/wage.md": WAGE})
+    library.remove("pay.md")
+    library.ingest()
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    close("hr/wage.md", what)
+    summary = library.ingest(config={"policy_path": policy}, rehash=True)
+    assert any("left out until it can be read" in item.reason for item in summary.skipped)
+    if way is not None:
+        WAYS_BACK[way](library)
+    other = library.base(profile="restricted")  # without the policy: what the ingest said must hold
+    assert "hr/wage.md" not in library.sources(QUESTION, base=other)
+    reopen()
+    library.ingest(config={"policy_path": policy})
+    auditor = library.base(profile="auditor", policy_path=policy)
+    assert library.sources(QUESTION, base=auditor)[0] == "hr/wage.md"
+
+
+@pytest.mark.parametrize("rule", ["deny", "exclude", "ignore file"])
+def test_a_document_in_a_folder_that_can_not_be_read_follows_the_rules_of_the_run(library, tmp_path, unreadable, rule):
+    close, _ = unreadable
+    library.write({"hr/wage.md": WAGE})
+    library.ingest()
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\n" + ("deny: [hr/wage.md]\n" if rule == "deny" else ""), encoding="utf-8")
+    if rule == "ignore file":
+        library.write({".ragignore": "hr/wage.md\n"})
+    close("hr/wage.md", "folder")
+    library.ingest(config={"policy_path": policy}, exclude=("hr/wage.md",) if rule == "exclude" else ())
+    assert "hr/wage.md" not in library.sources(QUESTION, base=library.base(profile="restricted"))
+    assert "pay.md" in library.sources(QUESTION)
+
+
+@pytest.mark.parametrize(("number", "there"), [(errno.EACCES, True), (errno.EIO, True), (errno.ENOENT, False)])
+def test_what_can_not_be_looked_at_is_not_taken_for_deleted(library, monkeypatch, number, there):
+    library.remove("pay.md")
+    real = os.lstat
+
+    def look(path, **options):
+        if os.fspath(path).endswith("pay.md"):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "lstat", look)
+    library.ingest()
+    [entry] = read_withdrawals(library.store_path)["pay.md"]
+    assert entry.cause is (Cause.WITHHELD if there else Cause.GONE)
 
 
 # --- two policies ------------------------------------------------------------------------------------------------------

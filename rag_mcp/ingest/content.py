@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rag_mcp.access.policy import secret_allowed
+from rag_mcp.access.policy import classify, secret_allowed
 from rag_mcp.errors import CorpusError
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
@@ -48,7 +48,8 @@ class _Rejection(NamedTuple):
 
 
 def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
-    """Look into every file to read. What can't be read now, or is being written, stays as last indexed."""
+    """Look into every file to read. What can't be read now, or is being written, stays as last indexed, unless it
+    is of another class by now: what is indexed of it has the old one."""
     unchanged, rejected, kept = dict(plan.unchanged), dict(plan.rejected), dict(plan.kept)
     known = base.files if base.derived_as(run.derivation) else {}
     parsed: SpooledMapping[ParsedFile] = SpooledMapping(run.spool)
@@ -75,6 +76,9 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
         del parsed[path]
         waiting[path] = "being written; the next run reads it. Kept as last indexed, if it was."
     kept.update((path, base.files[path]) for path in waiting if path in base.files)
+    for path in [path for path, entry in kept.items() if classify(run.policy, path).source_class != entry.source_class]:
+        del kept[path]
+        waiting[path] = "can't be read now, and a rule gives it another class: left out until it can be read"
     unreadable = tuple(Skipped(path, reason) for path, reason in waiting.items())
     return Content(unchanged, kept, parsed, rejected, unreadable, digests)
 

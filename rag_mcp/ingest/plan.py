@@ -47,8 +47,8 @@ class FilePlan:
 def make_plan(run: Context, listing: CorpusListing, base: Baseline) -> FilePlan:
     """Split the listing against what is indexed. With another derivation or --rehash everything is read.
 
-    Indexed files below an unreadable path are kept: only a path that is really absent counts as gone. Raises what
-    ``check_shrink`` raises.
+    Indexed files below an unreadable path are kept, unless a rule leaves them out: only a path that is really absent
+    counts as gone. Raises what ``check_shrink`` raises.
     """
     unreadable = [path for path in listing.unreadable if path]
     check_shrink(
@@ -71,7 +71,9 @@ def make_plan(run: Context, listing: CorpusListing, base: Baseline) -> FilePlan:
         elif reason is not None and reason[0] == file.known_sha:
             rejected[path] = reason
     kept = {
-        path: entry for path, entry in base.files.items() if path not in files and is_below(path, listing.unreadable)
+        path: entry
+        for path, entry in base.files.items()
+        if path not in files and is_below(path, listing.unreadable) and not listing.leaves_out(path)
     }
     read = tuple(path for path in files if path not in unchanged and path not in rejected)
     return FilePlan(files, unchanged, rejected, kept, read)

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,7 +114,8 @@ class CorpusListing:
 
     ``unreadable`` names files and folders.
     ``notices`` say what the owner should know of what was asked for; ``unmet`` are the ``exclude`` texts that met
-    nothing. ``withheld`` are ignore files that can't be understood, whose folders were not read.
+    nothing. ``withheld`` are ignore files that can't be understood, whose folders were not read. ``leaves_out`` tells
+    whether a rule leaves out a file below an unreadable path.
     """
 
     files: tuple[CorpusFile, ...]
@@ -124,6 +125,7 @@ class CorpusListing:
     notices: tuple[Notice, ...] = ()
     unmet: tuple[str, ...] = ()
     withheld: tuple[Skipped, ...] = ()
+    leaves_out: Callable[[str], bool] = field(default=lambda _: False, compare=False)
 
 
 def walk_corpus(
@@ -156,7 +158,7 @@ def walk_corpus(
     )
     walk.run()
     walk.judge_ignore_files(roots)
-    unmet = walk.excludes.unmet(walk.closed)
+    unmet = walk.excludes.unmet((*walk.closed, *walk.unreadable))
     return CorpusListing(
         files=tuple(sorted(walk.files, key=lambda file: file.path)),
         skipped=tuple(sorted((*walk.skipped, *walk.withheld), key=lambda left_out: left_out.source)),
@@ -165,6 +167,7 @@ def walk_corpus(
         notices=(*sorted(walk.notices, key=lambda notice: notice.source), *_unmet_notices(unmet, walk.files)),
         unmet=tuple(raw for raw, _ in unmet),
         withheld=tuple(walk.withheld),
+        leaves_out=walk.leaves_out,
     )
 
 
@@ -265,7 +268,7 @@ class _Walk:
     files: list[CorpusFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     withheld: list[Skipped] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: dict[str, _Rules] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     ignores: list[IgnoreFile] = field(default_factory=list)
@@ -280,16 +283,16 @@ class _Walk:
                     entries = list(found)
                 own = self._rules(folder, entries, rules)
             except OSError as error:
-                self._failed(folder.rstrip("/"), error)
+                self._failed(folder.rstrip("/"), error, rules)
                 continue
             if own is not None:
                 pending.extend((f"{path}/", own) for path in self._folders(folder, entries, own))
 
-    def _failed(self, path: str, error: OSError) -> None:
+    def _failed(self, path: str, error: OSError, rules: _Rules) -> None:
         if not path:
             raise CorpusError(f"The corpus root can't be read ({error.strerror}); check the permissions.") from error
         if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            self.unreadable.append(path)
+            self.unreadable[path] = rules
 
     def _rules(self, folder: str, entries: Sequence[os.DirEntry[str]], inherited: _Rules) -> _Rules | None:
         """Add the folder's own rules; None when they can't be known, so that nothing of the folder may be read.
@@ -345,7 +348,9 @@ class _Walk:
         if taken_back:
             self.files = [file for file in self.files if not _is_within(file.path, taken_back)]
             self.skipped = [each for each in self.skipped if not _is_within(each.source, taken_back)]
-            self.unreadable = [path for path in self.unreadable if not _is_within(path, taken_back)]
+            self.unreadable = {
+                path: rules for path, rules in self.unreadable.items() if not _is_within(path, taken_back)
+            }
             self.notices = [each for each in self.notices if not _is_within(each.source, taken_back)]
         for ignore, unmet in found:
             told = [each for each in unmet if each.exclude and not _about_other_things(each, self.policy)]
@@ -379,7 +384,7 @@ class _Walk:
             path = folder + entry.name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if reason := self._rule_against(entry, path, is_folder, rules):
+                if reason := self._rule_against(path, is_folder, rules, entry):
                     self.excluded[reason] += 1
                     if is_folder:
                         self.closed.append(path)
@@ -390,11 +395,14 @@ class _Walk:
                 else:
                     self._take(entry, path)
             except OSError as error:
-                self._failed(path, error)
+                self._failed(path, error, rules)
 
-    def _rule_against(self, entry: os.DirEntry[str], path: str, is_folder: bool, rules: _Rules) -> str | None:
-        """Name the rule that keeps an entry out of the corpus, or None. Rules speak about names, so none needs a stat."""
-        name = entry.name
+    def _rule_against(
+        self, path: str, is_folder: bool, rules: _Rules, entry: os.DirEntry[str] | None = None
+    ) -> str | None:
+        """Name the rule that keeps an entry out of the corpus, or None. Rules speak about names, so none needs a stat;
+        ``entry`` is None for one that can't be listed."""
+        name = path.rpartition("/")[2]
         whole = f"{path}/" if is_folder else path
         # Asked about every entry, so that a pattern is not said to have met nothing where another rule was first.
         ignored = bool(rules.ignores) and _ignored(whole, rules.ignores)
@@ -405,11 +413,11 @@ class _Walk:
         if name.lower() in NOISE_FOLDERS:
             return "dependency folder"
         if is_folder:
-            if self._is_store(entry, path):
+            if entry is not None and self._is_store(entry, path):
                 return "store"
         elif name.startswith("~$"):
             return "temporary file"
-        elif not included(self.policy, path) and not (entry.is_symlink() and _leads_to_folder(entry)):
+        elif not included(self.policy, path) and not (entry and entry.is_symlink() and _leads_to_folder(entry)):
             return "not markdown"
         if ignored:
             return self.ignore_file.lstrip(".")
@@ -418,6 +426,13 @@ class _Walk:
         if denied(self.policy, whole):
             return "denied by policy"
         return None
+
+    def leaves_out(self, path: str) -> bool:
+        """Judge a file below an unreadable path by its name: the rules of the readable folder above hold for it."""
+        parts = path.split("/")
+        levels = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+        first = next((at for at, level in enumerate(levels) if level in self.unreadable), len(levels))
+        return any(self._rule_against(level, level != path, self.unreadable[levels[first]]) for level in levels[first:])
 
     def _is_store(self, entry: os.DirEntry[str], path: str) -> bool:
         if self.store is None or composed(entry.name).casefold() != composed(os.path.basename(self.store)).casefold():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from rag_mcp.access.withdrawal import Withdrawals
 from rag_mcp.errors import StoreDamaged
@@ -29,9 +30,20 @@ def record_withdrawals(run: Context, manifest: Manifest, number: int, base: Base
         manifest,
         number,
         oldest=min(numbers, default=number),
-        on_disk=lambda path: os.path.lexists(run.root / path),
+        on_disk=lambda path: _is_there(run.root / path),
     )
     write_withdrawals(run.store.root, record)
+
+
+def _is_there(path: Path) -> bool:
+    """True also where it can't be told: what is not seen to be gone was not deleted."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def settle_withdrawals(run: Context, manifest: Manifest) -> None:
