@@ -19,7 +19,6 @@ from rag_mcp.errors import ConfigError, InvalidArgument
 from rag_mcp.server.hosts import (
     Host,
     client_block,
-    default_path,
     find_place,
     parse_host,
     render_block,
@@ -135,12 +134,12 @@ def test_the_environment_of_the_block_gives_the_server_the_same_configuration(tm
     ],
 )
 def test_each_host_is_written_where_it_reads(host, platform, env, expected):
-    assert default_path(host, platform=platform, home=Path("h"), env=env) == Path(expected)
+    assert find_place(host, platform=platform, home=Path("h"), env=env).path == Path(expected)
 
 
 def test_the_generic_host_has_no_file():
     with pytest.raises(InvalidArgument, match="paste"):
-        default_path(Host.GENERIC, platform="linux", home=Path("h"), env={})
+        find_place(Host.GENERIC, platform="linux", home=Path("h"), env={})
 
 
 PACKAGED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
@@ -178,7 +177,7 @@ def test_the_packaged_claude_desktop_is_written_where_it_reads(tmp_path, files, 
     settings_ = {name: str(tmp_path / value) for name, value in env.items()}
     place = find_place(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env=settings_)
     assert place.path == tmp_path / chosen and bool(place.why) is uncertain
-    assert default_path(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env=settings_) == place.path
+    assert find_place(Host.CLAUDE_DESKTOP, platform="win32", home=tmp_path, env=settings_).path == place.path
 
 
 @pytest.mark.parametrize("files", [[], [f"{ONE}/{PACKAGED}", f"{TWO}/{PACKAGED}"]])

@@ -31,7 +31,6 @@ __all__ = [
     "Place",
     "WriteResult",
     "client_block",
-    "default_path",
     "find_place",
     "parse_host",
     "planned",
@@ -112,11 +111,6 @@ def render_block(host: Host, block: Block) -> str:
     if host is Host.CODEX:
         return "\n".join(_toml(name, entry) for name, entry in block[_section(host)].items())
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
-
-
-def default_path(host: Host, *, platform: str, home: Path, env: Mapping[str, str]) -> Path:
-    """The path of ``find_place``."""
-    return find_place(host, platform=platform, home=home, env=env).path
 
 
 def find_place(host: Host, *, platform: str, home: Path, env: Mapping[str, str]) -> Place:
