@@ -16,7 +16,7 @@ from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.run import run_ingest
 from rag_mcp.ingest.walk import FileUnreadable
 from rag_mcp.maintenance import examine, roll_back
-from rag_mcp.models import SourceClass
+from rag_mcp.models import Mode, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.stores.embedded.manifest import Manifest
 from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw
@@ -540,6 +540,23 @@ def test_a_policy_edited_under_a_running_server_closes_at_once_and_opens_with_th
     everything(base, library)
     library.ingest(config=settings)
     assert library.search(QUESTION, base=base).results[0].citation.source == "hr/pay.md"
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_documents_hidden_since_the_last_ingest_take_no_place_from_others(two_policies, mode):
+    library, policy = two_policies
+    policy.write_text("version: 1\n", encoding="utf-8")
+    crowd = {f"hr/{number}.md": f"# Form 4711\n\nForm 4711 for bell ropes, copy {number}.\n" for number in range(300)}
+    library.write({**crowd, "ropes.md": "# Orders\n\nWhoever orders bell ropes fills in form 4711 and waits a while.\n"})
+    library.ingest(config={"policy_path": policy})
+    base = library.base(policy_path=policy)
+    policy.write_text(POLICY, encoding="utf-8")
+    answer = library.search("form 4711 for bell ropes", base=base, mode=mode)
+    sources = [result.citation.source for result in answer.results]
+    assert "ropes.md" in sources and not any(source.startswith("hr/") for source in sources)
+    assert answer.not_in_documents == ()
+    places = [place for result in answer.results for place in (result.scores.vector_rank, result.scores.bm25_rank)]
+    assert max(place or 0 for place in places) <= len(OPEN) + 1
 
 
 def test_steps_of_a_run_do_not_show_what_it_withdraws_once_it_is_published(library):

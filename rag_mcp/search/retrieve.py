@@ -21,6 +21,8 @@ __all__ = ["DEPTH", "GenerationView", "Match", "Retrieved", "Scope", "retrieve",
 
 # Candidates of each branch; fixed, so that k changes nothing but where the list is cut.
 DEPTH = 60
+# By how much more is asked for while what the caller may not see takes the places.
+_WIDER = 4
 # Filters that leave no more rows than this are answered exactly instead of by approximate search.
 _EXACT_ROWS = 1_000
 
@@ -118,11 +120,23 @@ def scope_of(
 
 def retrieve(scope: Scope) -> Retrieved:
     """Ask both branches. A branch or class that fails is named in the result; raises IndexMismatch when vectors were
-    asked for and the store was built with another embedder."""
-    ids, broken = _ask_keywords(scope)
+    asked for and the store was built with another embedder.
+
+    Passages hidden since they were indexed take no place from others: more is asked for until DEPTH visible ones of
+    each branch are there, or there are no more.
+    """
+    depth = DEPTH
+    while (retrieved := _retrieve(scope, depth)) is None:
+        depth *= _WIDER
+    return retrieved
+
+
+def _retrieve(scope: Scope, depth: int) -> Retrieved | None:
+    """What the first ``depth`` candidates of each branch give; None when hidden ones crowd out visible ones."""
+    ids, broken = _ask_keywords(scope, depth)
     scope = replace(scope, classes=tuple(each for each in scope.classes if each not in broken))
     subject = scope.view.keywords.subject(scope.request.query, scope.classes)
-    near = _ask_vectors(scope, subject)
+    near = _ask_vectors(scope, subject, depth)
     retrieved = Retrieved(
         scope=scope,
         mode=_answered_by(ids, near.hits),
@@ -133,7 +147,9 @@ def retrieve(scope: Scope) -> Retrieved:
     # Texts live in the keyword index: without it the vector index alone has nothing to show.
     if retrieved.mode is None or (broken and not scope.classes):
         return replace(retrieved, mode=None)
-    matches = _with_evidence(scope, ids, near)
+    matches = _with_evidence(scope, ids, near, depth)
+    if matches is None:
+        return None
     return replace(
         retrieved,
         matches=matches,
@@ -152,7 +168,7 @@ def _answered_by(ids: Sequence[str] | None, hits: Sequence[VectorHit] | None) ->
 # --- the branches ----------------------------------------------------------------------------------------------------
 
 
-def _ask_keywords(scope: Scope) -> tuple[list[str] | None, dict[SourceClass, str]]:
+def _ask_keywords(scope: Scope, depth: int) -> tuple[list[str] | None, dict[SourceClass, str]]:
     """Ids best first, None when the branch failed in every class or was not asked for; and the classes whose keyword
     index is broken, with the reason. Texts live there, so vectors can't help such a class either."""
     keywords, query, filters = scope.view.keywords, scope.request.query, scope.filters
@@ -160,13 +176,13 @@ def _ask_keywords(scope: Scope) -> tuple[list[str] | None, dict[SourceClass, str
         return None, _broken(scope.classes, lambda each: keywords.fetch([each], ("",)))
     healthy, broken = scope.classes, dict[SourceClass, str]()
     try:
-        hits = keywords.search(query, healthy, DEPTH, narrow=filters)
+        hits = keywords.search(query, healthy, depth, narrow=filters)
     except StoreError:
         broken = _broken(healthy, lambda each: keywords.search(query, [each], 1, narrow=filters))
         healthy = tuple(each for each in healthy if each not in broken)
         if not healthy:
             return None, broken
-        hits = keywords.search(query, healthy, DEPTH, narrow=filters)
+        hits = keywords.search(query, healthy, depth, narrow=filters)
     return [hit.id for hit in hits], broken
 
 
@@ -180,7 +196,7 @@ def _broken(classes: Iterable[SourceClass], probe: Callable[[SourceClass], objec
     return broken
 
 
-def _ask_vectors(scope: Scope, subject: Subject) -> _Neighbours:
+def _ask_vectors(scope: Scope, subject: Subject, depth: int) -> _Neighbours:
     request, view = scope.request, scope.view
     nothing_to_say = _Neighbours(() if request.mode is Mode.VECTOR else None)
     if request.mode is Mode.FTS or not subject.content:
@@ -194,32 +210,34 @@ def _ask_vectors(scope: Scope, subject: Subject) -> _Neighbours:
             return nothing_to_say
         familiarity = embedder.familiarity(request.query)
         vector = embedder.embed_query(request.query)
-        hits = [hit for each in scope.classes for hit in _nearest(scope, view.vectors, vector, each)]
+        hits = [hit for each in scope.classes for hit in _nearest(scope, view.vectors, vector, each, depth)]
     except IndexMismatch:
         raise
     except (EmbedderError, StoreError) as error:
         return _Neighbours(None, familiarity=familiarity, problem=str(error))
-    best = sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:DEPTH]
+    best = sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:depth]
     return _Neighbours(tuple(best), vector, familiarity)
 
 
-def _nearest(scope: Scope, vectors: VectorReader, vector: Vectors, source_class: SourceClass) -> list[VectorHit]:
+def _nearest(
+    scope: Scope, vectors: VectorReader, vector: Vectors, source_class: SourceClass, depth: int
+) -> list[VectorHit]:
     """The nearest passages of a class that pass the filters."""
     if scope.filters.empty:
-        return vectors.query(source_class, vector, DEPTH)
+        return vectors.query(source_class, vector, depth)
     keywords = scope.view.keywords
     allowed = keywords.matching_ids([source_class], scope.filters, _EXACT_ROWS)
     if allowed is not None:
         similar = vectors.similarities(source_class, vector, allowed)
         return [VectorHit(i, cosine) for i, cosine in similar.items()]
-    limit = DEPTH
+    limit = depth
     while True:  # ask for more neighbours until enough of them pass, or there are no more
-        limit *= 4
+        limit *= _WIDER
         hits = vectors.query(source_class, vector, limit)
         chunks = keywords.fetch([source_class], [hit.id for hit in hits])
         passing = [hit for hit in hits if hit.id in chunks and _passes(chunks[hit.id], scope.filters)]
-        if len(passing) >= DEPTH or len(hits) < limit:
-            return passing[:DEPTH]
+        if len(passing) >= depth or len(hits) < limit:
+            return passing[:depth]
 
 
 def _passes(chunk: Chunk, filters: Filter) -> bool:
@@ -235,16 +253,21 @@ def _passes(chunk: Chunk, filters: Filter) -> bool:
 # --- the evidence ----------------------------------------------------------------------------------------------------
 
 
-def _with_evidence(scope: Scope, ids: Sequence[str] | None, near: _Neighbours) -> tuple[Match, ...]:
-    """The visible passages of both branches, each with what either branch knows of it, whichever found it."""
+def _with_evidence(scope: Scope, ids: Sequence[str] | None, near: _Neighbours, depth: int) -> tuple[Match, ...] | None:
+    """The visible passages of both branches, each with what either branch knows of it, whichever found it; None when a
+    branch has too few of them though it may hold more."""
     keywords, query = scope.view.keywords, scope.request.query
     rankings = [list(ids or ()), [hit.id for hit in near.hits or ()]]
-    rrf = dict(reciprocal_rank_fusion([ranking for ranking in rankings if ranking]))
-    chunks = {i: chunk for i, chunk in keywords.fetch(scope.classes, rrf).items() if scope.shows(chunk)}
+    found = keywords.fetch(scope.classes, set().union(*rankings))
+    visible = [[i for i in ranking if i in found and scope.shows(found[i])][:DEPTH] for ranking in rankings]
+    if any(len(seen) < DEPTH and len(ranking) >= depth for seen, ranking in zip(visible, rankings, strict=True)):
+        return None
+    rrf = dict(reciprocal_rank_fusion([ranking for ranking in visible if ranking]))
+    chunks = {i: found[i] for i in rrf}
     by_words = keywords.evidence(query, scope.classes, chunks) if ids is not None else {}
     bound = keywords.bm25_bound(query, scope.classes) if ids is not None else None
     cosines = _cosines(scope, near, chunks)
-    keyword_rank, vector_rank = ({i: rank for rank, i in enumerate(ranking, start=1)} for ranking in rankings)
+    keyword_rank, vector_rank = ({i: rank for rank, i in enumerate(ranking, start=1)} for ranking in visible)
     unmet = 0.0 if bound is not None else None
     matches = []
     for i, chunk in chunks.items():
@@ -283,6 +306,11 @@ def _absent(scope: Scope, subject: Subject, matches: Collection[Match]) -> tuple
 
 
 def _holds(scope: Scope, label: str) -> bool:
-    keywords = scope.view.keywords
-    ids = keywords.holding(scope.request.query, label, scope.classes, DEPTH, narrow=scope.filters)
-    return any(map(scope.shows, keywords.fetch(scope.classes, ids).values()))
+    keywords, limit = scope.view.keywords, DEPTH
+    while True:
+        ids = keywords.holding(scope.request.query, label, scope.classes, limit, narrow=scope.filters)
+        if any(map(scope.shows, keywords.fetch(scope.classes, ids).values())):
+            return True
+        if len(ids) < limit:
+            return False
+        limit *= _WIDER
