@@ -36,6 +36,7 @@ PURE = (
     "text/series.py",
     "text/dates.py",
     "text/hidden.py",
+    "text/links.py",
     "search/fusion.py",
     "search/score.py",
     "search/shape.py",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from rag_mcp.access.policy import WITHHELD_BY
+from rag_mcp.access.policy import WITHHELD_BY, is_markdown
 from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import CorpusError
 from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
@@ -17,6 +17,7 @@ from rag_mcp.text.decode import shorten_data_uris
 from rag_mcp.text.docclass import classify_doc
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.hidden import hide
+from rag_mcp.text.links import find_links
 from rag_mcp.text.secrets import Finding, Tier, mask
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
@@ -54,6 +55,7 @@ class ParsedFile:
     language: str
     passages: tuple[ParsedPassage, ...]
     notices: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 def text_key(embedded: str) -> str:
@@ -110,11 +112,17 @@ class Reader:
             # A piece of nothing but comments has no words to be found by.
             passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
             notices=_notices(front.unread, found),
+            links=_links(path, prepared, front.body_start),
         )
 
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:
         embedded = embedded_text(title, passage.heading_path, passage.shown, limits=self.limits)
         return ParsedPassage(passage, embedded, text_key(embedded))
+
+
+def _links(path: str, text: str, start: int) -> tuple[str, ...]:
+    """Two brackets are a link in prose only: code has lists of lists."""
+    return find_links(text, start) if is_markdown(path) else ()
 
 
 def _masked_notice(found: Sequence[Finding]) -> str:

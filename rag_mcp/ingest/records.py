@@ -217,4 +217,6 @@ def _entry(
         series=series,
         day=day,
         rows=tuple(rows),
+        aliases=file.aliases,
+        links=file.links,
     )

@@ -49,10 +49,11 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         project=entry.project,
         doc_class=entry.doc_class,
         title=entry.title,
-        aliases=own.aliases if own else (),
+        aliases=own.aliases if own else entry.aliases,
         tags=own.tags if own else (),
         date=own.date if own else None,
         language=own.language if own else "en",
         passages=tuple(passages),
         notices=notices,
+        links=entry.links,
     )

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 2
+METADATA_VERSION = 3
 
 
 class ChunkRef(NamedTuple):
@@ -44,7 +44,10 @@ class ChunkRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing."""
+    """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing.
+
+    ``links`` are the targets its text names, as written; which documents they are depends on who asks.
+    """
 
     sha256: str
     source_class: SourceClass
@@ -54,6 +57,8 @@ class FileEntry:
     series: str | None
     day: str | None
     rows: tuple[tuple[str, str, int, int, str], ...]
+    aliases: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""
@@ -130,6 +135,8 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             entry.series,
             entry.day,
             entry.rows,
+            entry.aliases,
+            entry.links,
         ]
         for source, entry in sorted(manifest.files.items())
     }
@@ -161,6 +168,8 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _entry(values: list[Any]) -> FileEntry:
-    sha256, source_class, project, doc_class, title, series, day, rows = values
+    sha256, source_class, project, doc_class, title, series, day, rows, *named = values
+    aliases, links = named or ((), ())  # a manifest written before links were kept has neither
     # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
-    return FileEntry(sha256, SourceClass(source_class), project, DocClass(doc_class), title, series, day, rows)
+    kinds = SourceClass(source_class), project, DocClass(doc_class)
+    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links))
