@@ -13,25 +13,23 @@ from typing import TYPE_CHECKING
 
 from rag_mcp.access.load import PolicyWatch
 from rag_mcp.access.policy import Policy
-from rag_mcp.access.profiles import ResolvedProfile, Rights, plan_access, profile_problem, resolve_profile
+from rag_mcp.access.profiles import ResolvedProfile, Rights, plan_access, resolve_profile
 from rag_mcp.answers import Document, DocumentPage, SearchResponse, SourceInventory, Status
 from rag_mcp.config import Config
 from rag_mcp.embedders.lazy import LazyEmbedder
-from rag_mcp.errors import EmbedderError, RagMcpError, StoreAbsent
+from rag_mcp.errors import RagMcpError, StoreAbsent
 from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import IngestSummary, Mode, Reason
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.search.live import VECTOR_WAIT_S, Live, LiveGeneration
-from rag_mcp.stores.embedded.absent import corpus_note, live_generation
-from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.place import store_root
+from rag_mcp.stores.embedded.absent import corpus_note
 from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from rag_mcp.search.relevance import RelevanceModel
 
-__all__ = ["KnowledgeBase", "doubtful_settings"]
+__all__ = ["KnowledgeBase"]
 
 _log = logging.getLogger(__name__)
 
@@ -230,26 +228,6 @@ class KnowledgeBase:
             status = "OK"
         finally:
             self._telemetry.record(tool, status=status, elapsed_ms=(time.perf_counter() - started) * 1000)
-
-
-def doubtful_settings(config: Config) -> list[str]:
-    """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works as something less than
-    was meant, which must not go unsaid. An unusable policy file is no doubt but an error, told by every answer."""
-    from rag_mcp.access.load import load_policy
-    from rag_mcp.embedders import check_embedder_name
-    from rag_mcp.search.status import other_policy
-
-    found: list[str | None] = []
-    with contextlib.suppress(RagMcpError):
-        policy = load_policy(config.policy_path)
-        found.append(profile_problem(config.profile, policy))
-        store = GenerationStore(store_root(config))
-        found.append(other_policy(store.info(live_generation(store, config)), policy))
-    try:
-        check_embedder_name(config.embedder)
-    except EmbedderError as error:
-        found.append(f"RAG_MCP_EMBEDDER: {error} Until then only words are searched, not meanings.")
-    return [text for text in found if text]
 
 
 def _now() -> str:

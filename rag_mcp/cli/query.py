@@ -79,7 +79,8 @@ def query(
 @contextlib.contextmanager
 def opened(config: Config) -> Iterator[KnowledgeBase]:
     """A KnowledgeBase for one command; what is doubtful about its settings is said first."""
-    from rag_mcp.knowledge import KnowledgeBase, doubtful_settings
+    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.search.status import doubtful_settings
 
     for text in doubtful_settings(config):
         say(f"rag-mcp: {text}", err=True)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_mcp.access.load import load_policy
 from rag_mcp.access.policy import WITHHELD_BY, Policy, classes_told_of
-from rag_mcp.access.profiles import Rights
+from rag_mcp.access.profiles import Rights, profile_problem
 from rag_mcp.answers import Status
+from rag_mcp.config import Config
+from rag_mcp.embedders import check_embedder_name
+from rag_mcp.errors import EmbedderError, RagMcpError
 from rag_mcp.models import Notice, Skipped
 from rag_mcp.search.documents import visible_counts
+from rag_mcp.stores.embedded.absent import live_generation
+from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
 from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.embedded.place import store_root
 
 if TYPE_CHECKING:
     from rag_mcp.search.generation import OpenGeneration
     from rag_mcp.stores.base import SnapshotInfo
 
-__all__ = ["build_status", "other_policy", "visible_report"]
+__all__ = ["build_status", "doubtful_settings", "other_policy", "visible_report"]
 
 
 def build_status(
@@ -108,3 +116,19 @@ def visible_report(
         and shown(item.source)
     )
     return tuple(skipped), tuple(notices)
+
+
+def doubtful_settings(config: Config) -> list[str]:
+    """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works
+    as something less than was meant. An unusable policy file is an error of every answer instead."""
+    doubts: list[str | None] = []
+    with contextlib.suppress(RagMcpError):
+        policy = load_policy(config.policy_path)
+        doubts.append(profile_problem(config.profile, policy))
+        store = GenerationStore(store_root(config))
+        doubts.append(other_policy(store.info(live_generation(store, config)), policy))
+    try:
+        check_embedder_name(config.embedder)
+    except EmbedderError as error:
+        doubts.append(f"RAG_MCP_EMBEDDER: {error} Until then only words are searched, not meanings.")
+    return [text for text in doubts if text]

@@ -86,7 +86,8 @@ def open_knowledge(config: Config) -> Knowledge:
     """Open the configured knowledge base; one that can't be opened is replaced by a stand-in that says why."""
     try:
         _ = store_folder(config)
-        from rag_mcp.knowledge import KnowledgeBase, doubtful_settings
+        from rag_mcp.knowledge import KnowledgeBase
+        from rag_mcp.search.status import doubtful_settings
 
         for text in doubtful_settings(config):
             logger.warning("%s", text)
