@@ -27,6 +27,7 @@ __all__ = [
     "Document",
     "DocumentEntry",
     "DocumentPage",
+    "Near",
     "Result",
     "Scores",
     "SearchResponse",
@@ -102,7 +103,7 @@ def _plain(value: object) -> Any:
 
 
 def _missing(value: object) -> bool:
-    return value is None or value == ()
+    return value is None or value == () or value == 0
 
 
 _Path = Annotated[str, PlainSerializer(scrub)]
@@ -197,11 +198,21 @@ class Coverage:
     failed: tuple[SourceClass, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A place that a strict search withheld: where to look, and none of its text."""
+
+    source: _Path
+    heading: _Line
+    score: Annotated[float, _Number]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResponse:
     """``status`` is OK or NO_RELEVANT_CONTEXT (then ``reason`` says why). ``without_text`` counts results whose text
     did not fit into ``max_chars``. ``not_in_documents`` are numbers and codes the question turns on that stand in none
-    of the documents searched; then no result is above low.
+    of the documents searched; then no result is above low. ``withheld``, ``nearest`` and ``advice`` belong to
+    strict_blocked_low alone.
     """
 
     status: Annotated[str, Field(json_schema_extra={"enum": ["OK", "NO_RELEVANT_CONTEXT"]})]
@@ -217,6 +228,13 @@ class SearchResponse:
     not_in_documents: Annotated[
         tuple[_Line, ...], Field(description="Numbers and codes of the question that no document searched holds.")
     ] = ()
+    withheld: Annotated[
+        int, Field(description="Passages of level low that confidence normal would give.", exclude_if=_missing)
+    ] = 0
+    nearest: Annotated[
+        tuple[Near, ...], Field(description="The best places withheld, without text.", exclude_if=_missing)
+    ] = ()
+    advice: Annotated[str | None, Field(description="What to do next.", exclude_if=_missing)] = None
     results: tuple[Result, ...]
 
 

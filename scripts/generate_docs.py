@@ -209,7 +209,8 @@ notes on a pottery, with the default model and profile; times are invented, scor
 """
 
 REASONS = {
-    models.Reason.STRICT_BLOCKED_LOW: "passages were found, all of them of level low, and `confidence` is strict",
+    models.Reason.STRICT_BLOCKED_LOW: "passages were found, all of them of level low, and `confidence` is strict; "
+    "`withheld` counts them, `nearest` names up to three places (none far below level medium), `advice` says what to do",
     models.Reason.ACL_DENIED: "the caller named a class that the profile may not see",
     models.Reason.PLANE_FAILED: "the index or the model that the mode needs can't be used; `degraded_reason` says why",
     models.Reason.NO_RESULTS: "nothing matched",

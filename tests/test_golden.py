@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support import Library
 
+from rag_mcp.server.tools import answer_payload
+
 GOLDEN = Path(__file__).parent / "golden"
 QUESTIONS = [json.loads(line) for line in (GOLDEN / "questions.jsonl").read_text(encoding="utf-8").split("\n") if line]
 
@@ -48,6 +50,41 @@ def test_what_the_corpus_does_not_hold_is_not_answered(library, question):
     found = library.search(question["question"], base=library.shared, confidence="strict")
     assert (found.status, found.results) == ("NO_RELEVANT_CONTEXT", ())
     assert found.reason in ("strict_blocked_low", "no_results")
+
+
+@pytest.mark.parametrize("question", [q for q in QUESTIONS if q["difficulty"] == "unanswerable"], ids=lambda q: q["id"])
+def test_a_refusal_off_topic_names_no_place(library, question):
+    found = library.search(question["question"], base=library.shared, confidence="strict")
+    assert found.nearest == ()
+    assert found.reason == "no_results" or "rephrase" in found.advice
+
+
+def test_a_weak_match_is_withheld_and_its_place_named_without_a_word_of_it(library):
+    question = "vacation rules in summer"
+    found = library.search(question, base=library.shared, confidence="strict")
+    low = library.search(question, base=library.shared).results
+    assert (found.reason, found.withheld, found.results) == ("strict_blocked_low", len(low), ())
+    assert {result.confidence for result in low} == {"low"}
+    assert found.nearest[0].source == low[0].citation.source == "notes/holiday-rota.md"
+    assert (found.nearest[0].heading, found.nearest[0].score) == (low[0].citation.heading, low[0].score)
+    assert "confidence normal" in found.advice and "get_document" in found.advice
+    assert low[0].text.splitlines()[-1] not in str(answer_payload(found))
+
+
+def test_only_a_refusal_for_weakness_carries_what_was_withheld(library):
+    fields = {"withheld", "nearest", "advice"}
+    weak = library.search(QUESTIONS[-1]["question"], base=library.shared, confidence="strict")
+    denied = library.search("brine pump", base=library.shared, confidence="strict", source_class="memory")
+    nothing = library.search("brine pump", base=library.shared, confidence="strict", project="no-such-project")
+    good = library.search("BRN-4471", base=library.shared, confidence="strict")
+    assert [found.reason for found in (weak, denied, nothing, good)] == [
+        "strict_blocked_low",
+        "acl_denied",
+        "no_results",
+        None,
+    ]
+    assert fields & answer_payload(weak).keys() == {"withheld", "advice"}
+    assert not [found for found in (denied, nothing, good) if fields & answer_payload(found).keys()]
 
 
 def test_navigation_and_footers_do_not_answer(library):

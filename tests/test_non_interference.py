@@ -196,3 +196,20 @@ def test_a_hidden_series_a_hidden_copy_and_a_hidden_project_leave_no_trace():
     hidden |= {f"journal/{number}.md": f"# Tide\n\nzyxcanary tide {number}\n" for number in range(80)}
     questions = ["tide gauge eleven", "harbour lamp", "zyxcanary", "zyxc*", "tide gauge on 2031-05-04", "gauje"]
     assert_no_interference("restricted", visible, hidden, questions)
+
+
+def test_the_nearest_places_of_a_refusal_are_those_of_a_store_without_the_hidden_files():
+    """A code that no visible file holds makes every match weak, however well the rest of the question fits."""
+    visible = {
+        f"docs/lamp-{name}.md": f"# Lamp {name}\n\nThe harbour lamp of the {name} pier is lit.\n" for name in ("a", "b")
+    }
+    question = "the harbour lamp of the pier is lit ERR-7731"
+    hidden: dict[str, str | bytes] = {
+        "journal/pier.md": f"# Lamp zyxcanary\n\n{question} zyxcanary\n",
+        "docs/denied/pier.md": f"# Lamp zyxcanary\n\n{question} zyxcanary\n",
+    }
+    with tempfile.TemporaryDirectory() as where, store_of(Path(where, "beside"), {**visible, **hidden}) as beside:
+        told = Caller(beside, "restricted").search(question, confidence="strict", k=3)
+    assert (told["reason"], told["withheld"]) == ("strict_blocked_low", 2)
+    assert {place["source"] for place in told["nearest"]} == set(visible)
+    assert_no_interference("restricted", visible, hidden, [question])

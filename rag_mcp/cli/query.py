@@ -15,6 +15,8 @@ from rag_mcp.config import Config
 from rag_mcp.text.sanitize import one_line, terminal_safe
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rag_mcp.answers import SearchResponse
     from rag_mcp.knowledge import KnowledgeBase
 
@@ -88,6 +90,15 @@ def opened(config: Config) -> Iterator[KnowledgeBase]:
         yield base
 
 
+def _print_refusal(console: Console, response: SearchResponse) -> None:
+    from rich.text import Text
+
+    more = f": {response.withheld} withheld as too weak; --confidence normal shows them" if response.withheld else ""
+    console.print(Text(f"{response.status} ({response.reason}){more}", style="bold"))
+    for place in response.nearest:
+        console.print(Text(one_line(f"   near: {place.source}  {place.heading}  [{place.score:.2f}]"), style="dim"))
+
+
 def _print_answer(response: SearchResponse) -> None:
     from rich.text import Text
 
@@ -97,7 +108,7 @@ def _print_answer(response: SearchResponse) -> None:
     if response.not_in_documents:
         console.print(Text(f"In no document: {one_line(', '.join(response.not_in_documents))}", style="yellow"))
     if response.status != "OK":
-        console.print(Text(f"{response.status} ({response.reason})", style="bold"))
+        _print_refusal(console, response)
         return
     for number, result in enumerate(response.results, start=1):
         cited = result.citation
