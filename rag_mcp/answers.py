@@ -27,6 +27,7 @@ __all__ = [
     "Document",
     "DocumentEntry",
     "DocumentPage",
+    "Link",
     "Near",
     "Result",
     "Scores",
@@ -248,6 +249,17 @@ class _Next:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What a text names, and the document that is if there is one the caller may see."""
+
+    target: _Line
+    source: Annotated[_Path | None, Field(exclude_if=_missing)] = None
+
+
+_MOST_LINKS = 50
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end."""
 
@@ -275,6 +287,22 @@ class Document:
     generation: int | None
     indexed_at: str | None
     warnings: tuple[str, ...] = ()
+    links: Annotated[tuple[Link, ...], Field(exclude_if=_missing)] = ()
+    links_total: Annotated[int, Field(exclude_if=_missing)] = field(init=False, default=0)
+    backlinks: Annotated[tuple[_Path, ...], Field(exclude_if=_missing)] = ()
+    backlinks_total: Annotated[int, Field(exclude_if=_missing)] = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links_total", len(self.links))
+        object.__setattr__(self, "backlinks_total", len(self.backlinks))
+
+    @field_serializer("links")
+    def _some_links(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
+        return links[:_MOST_LINKS]
+
+    @field_serializer("backlinks")
+    def _some_backlinks(self, backlinks: tuple[_Path, ...]) -> tuple[_Path, ...]:
+        return backlinks[:_MOST_LINKS]
 
     @field_serializer("next_chunk")
     def _next(self, chunk: int | None) -> _Next | None:

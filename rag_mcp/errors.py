@@ -73,7 +73,13 @@ class InvalidQuery(InvalidArgument):
 
 
 class NotFound(RagMcpError):
+    """``nearest`` are documents the caller may see that may be meant."""
+
     code = "not_found"
+
+    def __init__(self, message: str, *, nearest: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.nearest = tuple(nearest)
 
 
 class ConfigError(RagMcpError):

@@ -308,7 +308,7 @@ class DocumentRequest(Request):
     source: Annotated[
         str,
         Field(
-            description="Path of the document, as a citation or list_documents gives it.",
+            description="Path, title, alias or [[wikilink]] of the document.",
             min_length=1,
             max_length=LIMITS["path_chars_max"],
         ),
@@ -353,6 +353,9 @@ class ListRequest(Request):
         str | None,
         BeforeValidator(_prefix),
         Field(description="Only documents whose path starts so, for example docs/."),
+    ] = None
+    linked_to: Annotated[
+        str | None, BeforeValidator(_source), Field(description="Only documents that link to this one.")
     ] = None
     cursor: Annotated[str | None, BeforeValidator(_cursor), Field(description="next_cursor of the page before.")] = None
     limit: Annotated[int, _Clamped(1, LIMITS["list_limit_max"]), Field(description="Documents a page.")] = 100

@@ -38,6 +38,9 @@ CANARIES = ("zyxcanary", "quuxcanary", "vexcanary")
 FOLDERS = {"code": "src", "docs": "docs", "decisions": "decisions", "config": "config", "memory": "journal"}
 ENDING = {"code": "py"}
 
+# What texts link to and callers ask by: names of visible and of hidden files, of both, and of none.
+NAMES = ("lamp", "[[Lamp]]", "tide-table", "a\u00f1o", "log-2031-05-01", "zyxcanar", "lampp", "src/lamp.py", "nowhere")
+
 # Building two stores for each step of a long shrinking would outlast any patience.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
@@ -55,6 +58,9 @@ stems = st.sampled_from(
         "log-2031-05-04",
     ]
 )
+links = st.sampled_from(
+    ["", "[[lamp]] [[a]] [[nowhere]]", "[[docs/lamp]] [x](./a.md)", "![[tide-table#tide|x]] [y](../docs/lamp.md)"]
+)
 
 
 @st.composite
@@ -63,7 +69,9 @@ def visible_files(draw: st.DrawFn, classes: tuple[str, ...]) -> dict[str, str]:
     for _ in range(draw(st.integers(1, 5))):
         source_class = draw(st.sampled_from(classes))
         path = f"{FOLDERS[source_class]}/{draw(stems)}.{ENDING.get(source_class, 'md')}"
-        found[path] = f"# {draw(texts)[:40]}\n\n{draw(texts)}\n\n## {draw(st.sampled_from(WORDS))}\n\n{draw(texts)}\n"
+        found[path] = (
+            f"# {draw(texts)[:40]}\n\n{draw(texts)}\n\n## {draw(st.sampled_from(WORDS))}\n\n{draw(texts)} {draw(links)}\n"
+        )
     return found
 
 
@@ -73,7 +81,7 @@ def hidden_files(draw: st.DrawFn, classes: tuple[str, ...]) -> dict[str, str | b
     found: dict[str, str | bytes] = {}
     for number in range(draw(st.integers(1, 6))):
         canary = draw(st.sampled_from(CANARIES))
-        words = f"{draw(texts)} {canary} {draw(texts)}"
+        words = f"{draw(texts)} {canary} {draw(texts)} {draw(links)}"
         kind = draw(st.sampled_from(["class", "class", "class", "copy", "denied", "draft", "withheld", "bytes"]))
         source_class = draw(st.sampled_from(classes))
         place = f"{FOLDERS[source_class]}/{draw(st.sampled_from(['', 'pier/', f'{canary}/']))}"
@@ -128,6 +136,8 @@ def everything(caller: Caller, questions: list[str], paths: list[str], *, named:
         answers += [caller.ask("get_document", source=path, chunk_index=1) for path in paths]
         answers += [caller.ask("get_document", source=path, from_chunk=1, max_chars=200) for path in paths]
         answers += [caller.ask("get_document", source=unicodedata.normalize("NFD", path)) for path in paths]
+        for name in NAMES:
+            answers += [caller.ask("get_document", source=name), caller.ask("list_documents", linked_to=name)]
         answers += [caller.ask("list_knowledge_sources"), caller.ask("rag_status")]
     return [json.dumps(settled(answer), ensure_ascii=False) for answer in answers]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from rag_mcp.errors import NotFound
 from rag_mcp.text.globs import composed
@@ -97,10 +97,11 @@ def safe_source(raw: str) -> str:
     return source
 
 
-def no_such_document(raw: str) -> NotFound:
-    """Build the one answer to a path that is missing, forbidden or malformed; it says nothing but the question."""
+def no_such_document(raw: str, nearest: Sequence[str] = ()) -> NotFound:
+    """Build the one answer to a path that is missing, forbidden or malformed; it says nothing but the question, and
+    which documents the caller may see are ``nearest``."""
     shown = printable(raw[:MAX_PATH_CHARS]) if isinstance(raw, str) else "(not text)"
-    return NotFound(f"No such document: {shown}. list_documents names the ones there are.")
+    return NotFound(f"No such document: {shown}. list_documents names the ones there are.", nearest=nearest)
 
 
 def canonical_names(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rag_mcp.access.names import from_cursor, no_such_document, safe_source, same_names, to_cursor
 from rag_mcp.access.profiles import Rights
-from rag_mcp.answers import Document, DocumentEntry, DocumentPage, SourceInventory
+from rag_mcp.answers import Document, DocumentEntry, DocumentPage, Link, SourceInventory
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest
 from rag_mcp.search.excerpt import excerpt
+from rag_mcp.search.naming import Shown, nearest, resolve
 from rag_mcp.stores.embedded.manifest import FileEntry
 from rag_mcp.text.globs import composed
+from rag_mcp.text.links import link_target
 from rag_mcp.text.sanitize import neutralise, single_line
 
 if TYPE_CHECKING:
@@ -21,13 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["inventory", "page_documents", "read_document", "visible_counts"]
 
+# Documents of one name that a refusal lists.
+_CANDIDATES = 5
+
 
 def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Rights) -> Document:
     """Raises NotFound, in the same words for a missing, forbidden or malformed path, and InvalidArgument for a place
     the document does not have."""
-    source = _meant(safe_source(request.source), opened, rights)
-    if source is None:
-        raise no_such_document(request.source)
+    source = _meant(request.source, opened, rights)
     entry = opened.manifest.files[source]
     part = excerpt(request, list(entry.refs()), lambda ids: opened.keywords.fetch([entry.source_class], ids))
     text, warnings = neutralise(part.text)
@@ -49,12 +53,52 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
         generation=opened.number,
         indexed_at=opened.indexed_at,
         warnings=warnings,
+        links=_links(source, opened, rights) if request.from_chunk is None else (),
+        backlinks=tuple(_backlinks(source, opened, rights)) if request.from_chunk is None else (),
     )
 
 
-def _meant(source: str, opened: OpenGeneration, rights: Rights) -> str | None:
-    """The visible file of exactly this name, or else the only one that is canonically equal; a hidden file counts as
-    none."""
+def _meant(asked: str, opened: OpenGeneration, rights: Rights) -> str:
+    """The visible document of exactly this path, or else the only one with this name. Raises NotFound with those that
+    have it, or one like it; a hidden document counts as none."""
+    if (path := _at(safe_source(asked), opened, rights)) is not None:
+        return path
+    shown = _shown(opened, rights, None)
+    name = link_target(asked)
+    found = resolve(asked, opened.names, shown) or resolve(name, opened.names, shown)
+    if len(found) == 1:
+        return found[0]
+    raise no_such_document(asked, found[:_CANDIDATES] or nearest(name, opened.names, shown))
+
+
+def _shown(opened: OpenGeneration, rights: Rights, asked_for: SourceClass | None) -> Shown:
+    """What may be named in an answer about a document of the class ``asked_for``; what it opened by is as explicit as
+    the name of its class."""
+    files = opened.manifest.files
+
+    @cache
+    def shown(path: str) -> bool:
+        source_class = files[path].source_class
+        return any(rights.may_see(source_class, path, requested=each) for each in {None, asked_for})
+
+    return shown
+
+
+def _links(source: str, opened: OpenGeneration, rights: Rights) -> tuple[Link, ...]:
+    entry = opened.manifest.files[source]
+    shown = _shown(opened, rights, entry.source_class)
+    return tuple(
+        Link(target, next(iter(resolve(target, opened.names, shown, source=source)), None)) for target in entry.links
+    )
+
+
+def _backlinks(source: str, opened: OpenGeneration, rights: Rights) -> list[str]:
+    entry = opened.manifest.files[source]
+    return opened.names.linking_to(source, entry, _shown(opened, rights, entry.source_class))
+
+
+def _at(source: str, opened: OpenGeneration, rights: Rights) -> str | None:
+    """The visible file of exactly this path, or else the only one that is canonically equal."""
     files = opened.manifest.files
 
     def shown(path: str) -> bool:
@@ -67,10 +111,14 @@ def _meant(source: str, opened: OpenGeneration, rights: Rights) -> str | None:
 
 
 def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights) -> DocumentPage:
-    """Documents in path order; ``next_cursor`` is None on the last page. Raises InvalidArgument for a foreign cursor."""
+    """Documents in path order; ``next_cursor`` is None on the last page. Raises InvalidArgument for a foreign cursor, and
+    NotFound for a ``linked_to`` that means no one document."""
     after = _behind(request.cursor)
     found: list[DocumentEntry] = []
     visible = list(_visible(opened, rights, request.source_class))
+    if request.linked_to is not None:
+        linking = set(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
+        visible = [(path, entry) for path, entry in visible if path in linking]
     below = _below(request.prefix, (path for path, _ in visible))
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):

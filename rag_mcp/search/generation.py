@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.access.names import canonical_names
 from rag_mcp.errors import StoreError
 from rag_mcp.models import SourceClass
+from rag_mcp.search.naming import Names, names_of
 from rag_mcp.search.retrieve import GenerationView
 from rag_mcp.stores.base import Snapshot, VectorReader
 
@@ -70,6 +71,10 @@ class OpenGeneration:
     def other_forms(self) -> dict[str, tuple[str, ...]]:
         """Paths that are spelled in another form of Unicode than the canonical one, by that."""
         return canonical_names(self.manifest.files)
+
+    @cached_property
+    def names(self) -> Names:
+        return names_of(self.manifest.files)
 
     @cached_property
     def series_days(self) -> dict[str, dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
@@ -21,6 +21,7 @@ from rag_mcp.answers import (
 from rag_mcp.errors import NotFound, RagMcpError, StoreAbsent
 from rag_mcp.models import DocClass, Gate, Level, Mode, Reason, SourceClass
 from rag_mcp.requests import LIMITS, DocumentRequest, ListRequest, NoRequest, Request, SearchRequest
+from rag_mcp.text.sanitize import single_line
 
 __all__ = [
     "CAPABILITIES_URI",
@@ -77,7 +78,7 @@ def error_payload(error: BaseException, *, show_paths: bool = False) -> Json:
     """
     if isinstance(error, NotFound):
         # One text for missing and for hidden, whoever raised it: a difference would tell that the document exists.
-        kind, message = error.code, NO_SUCH_DOCUMENT
+        kind, message = error.code, _no_such_document(error.nearest)
     elif isinstance(error, RagMcpError):
         # Of a store that is not there the operator's own setting is named, or nobody could be told what to correct.
         shown = show_paths or isinstance(error, StoreAbsent)
@@ -85,6 +86,11 @@ def error_payload(error: BaseException, *, show_paths: bool = False) -> Json:
     else:
         kind, message = "internal_error", INTERNAL_ERROR
     return {"ok": False, "error": {"type": kind, "message": message}, "results": []}
+
+
+def _no_such_document(nearest: Sequence[str]) -> str:
+    named = ", ".join(f'"{single_line(path)}"' for path in nearest)
+    return f"{NO_SUCH_DOCUMENT} Nearest: {named}." if named else NO_SUCH_DOCUMENT
 
 
 def capabilities_payload(*, version: str, transport: str) -> Json:
