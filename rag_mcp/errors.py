@@ -1,11 +1,14 @@
 """Every error this package raises on purpose; each class carries its wire code and says what to do.
 
+``str(error)`` is for every caller, a model behind a narrow profile included. What only whoever runs the process may
+read (what a policy says, where things lie on this machine) is in ``for_operator``: for the log and the command line.
+
 RagMcpError
 ├── InvalidArgument            invalid_argument     the caller's arguments; names the field and what is allowed
 │   └── InvalidQuery           invalid_query
 ├── NotFound                   not_found            no such document, or one the caller may not see (the same answer)
 ├── ConfigError                config_error
-│   └── PolicyError            policy_invalid       line and key of the policy file
+│   └── PolicyError            policy_invalid       unusable policy file: line and kind; its words only for the operator
 ├── CorpusError                corpus_error
 │   └── CorpusShrunk           corpus_shrunk        refused: the folder suddenly looks (nearly) empty
 ├── StoreError                 store_error
@@ -52,9 +55,13 @@ __all__ = [
 
 
 class RagMcpError(Exception):
-    """Base of all deliberate errors; ``str(error)`` is fit for the caller to read."""
+    """``message`` is the public text; ``detail`` replaces it for whoever runs the process."""
 
     code = "error"
+
+    def __init__(self, message: str, *, detail: str | None = None) -> None:
+        super().__init__(message)
+        self.for_operator = detail or message
 
 
 class InvalidArgument(RagMcpError):
@@ -110,16 +117,11 @@ class StoreAbsent(StoreEmpty):
     """The configured place holds no index that could answer.
 
     The text names places only as the operator wrote them into the settings, so it is told whole to every caller;
-    ``looked_at`` is where they lead, for the operator's own terminal.
+    ``looked_at`` is where they lead, for the operator.
     """
 
     def __init__(self, message: str, looked_at: Path) -> None:
-        super().__init__(message)
-        self.looked_at = looked_at
-
-    @property
-    def for_operator(self) -> str:
-        return f"{self} (looked at {self.looked_at.absolute()})"
+        super().__init__(message, detail=f"{message} (looked at {looked_at.absolute()})")
 
 
 class StoreLocked(StoreError):

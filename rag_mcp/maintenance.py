@@ -179,7 +179,7 @@ def _guarded(what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     try:
         yield from findings
     except RagMcpError as error:
-        yield Finding(what, False, str(error))
+        yield Finding(what, False, error.for_operator)
     except OSError as error:
         yield Finding(what, False, f"can't be looked at: {error.strerror}")
 

@@ -73,6 +73,32 @@ def test_a_question_mark_still_matches_a_letter_that_folds_into_two():
     "glob", ["", " ", "/", "a[b]", "{a,b}", "a\\b", "!a", "a//b", "../a", "./a", "a/..", "a\nb", "a\u202eb", "x" * 501]
 )
 def test_what_would_silently_match_nothing_is_refused(glob):
+    refused(glob)
+
+
+MISTAKES = [
+    "hr/** ", " */pay.md", "'hr/**'", '"hr"/**', "\u201chr\u201d/", "hr/** # people", "hr/**,pay/**", "hr,pay", "hr/; pay/",
+    "hr|pay", "C:/hr/**", "file:///hr", "~/hr/**", "~", "$HOME/hr", "${HOME}/hr", "%USERPROFILE%/hr", "/home/ann/notes/hr",
+    "/Users/ann/hr", "^hr/", "hr/.*", "hr/.+", "hr$", "(?i)hr", "hr/...", "hr\uff0f**", "hr/\uff0a", "\uff01hr", "\u2800",
+    "\u00ad/", "hr\u2044pay",
+]  # fmt: skip
+NAMES = [
+    "Smith, John/**", "1. Projects/**", "- Archive/", "+ Inbox/**", "Issue #4/**", "50%25 off/*.md", "Bob's notes/**", "*,v",
+    "~drafts/**", "/home/**", "Re: pay.md", "what now?", "a & b/**", "*.tar.gz", ".hidden/**", "$5 bills/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("glob", MISTAKES)
+def test_what_is_plainly_meant_otherwise_is_refused(glob):
+    refused(glob)
+
+
+@pytest.mark.parametrize("glob", NAMES)
+def test_names_that_people_give_are_no_mistakes(glob):
+    assert glob_problem(glob) is None
+
+
+def refused(glob):
     assert glob_problem(glob)
     with pytest.raises(ValueError, match=re.escape(repr(glob)[:50])):
         GlobSet([glob])

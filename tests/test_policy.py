@@ -22,6 +22,7 @@ from rag_mcp.access.policy import (
 )
 from rag_mcp.errors import PolicyError
 from rag_mcp.models import SourceClass
+from rag_mcp.text.globs import glob_problem
 
 CODE, DOCS, DECISIONS, CONFIG, MEMORY = (
     SourceClass.CODE,
@@ -121,7 +122,8 @@ def test_a_class_holds_in_any_case_and_normalisation(path):
 @pytest.mark.parametrize("pattern", ["*.", "* ", " *", "?.", "a*.", "a/*.", "\uff0a", "\uff0a.md", "\u2048"])
 def test_folding_widens_no_pattern(pattern):
     paths = ("x.md", "a/x.md", "abc/x.md", "b/c.md")
-    assert not [path for path in paths if denied(Policy(deny=(pattern,)), path)]
+    # What could be read as a wider one is refused, or means what it says.
+    assert glob_problem(pattern) or not [path for path in paths if denied(Policy(deny=(pattern,)), path)]
 
 
 def test_a_profile_of_one_class_keeps_its_folder_however_it_is_written():
@@ -181,7 +183,10 @@ def test_20000_paths_are_classified_in_well_under_a_second():
 def test_digests_tell_what_changed():
     plain, profiled, denying = Policy(), Policy(profiles={"x": ProfileRule(frozenset())}), Policy(deny=("a",))
     assert plain == Policy() and plain != profiled and profiled != denying != plain
-    assert plain.ingest_digest == Policy().ingest_digest == profiled.ingest_digest != denying.ingest_digest
+    of = [dict(each.digests) for each in (plain, profiled, denying)]
+    assert of[0]["policy"] == of[1]["policy"] != of[2]["policy"]
+    assert of[0]["profiles"] == of[2]["profiles"] != of[1]["profiles"]
+    assert plain.digests == Policy().digests
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -262,15 +267,26 @@ def test_a_file_may_redefine_restricted_and_can_not_remove_it(tmp_path):
 def test_a_fault_is_told_with_line_and_key(tmp_path, text, line, told):
     with pytest.raises(PolicyError) as caught:
         load_policy(write(tmp_path, text))
-    assert str(caught.value).startswith(f"policy.yaml, line {line}: ")
-    assert told in str(caught.value)
+    assert caught.value.for_operator.startswith(f"policy.yaml, line {line}: ")
+    assert told in caught.value.for_operator
+    assert f"(line {line}: " in str(caught.value)
+
+
+def test_a_fault_is_told_to_callers_without_a_word_of_the_file(tmp_path):
+    faults = "deny:\n  - 'merger-zeta[1]'\nprojct-zeta: 1\nprofiles:\n  Zeta-Auditor: {classes: [docs]}\n"
+    for text in (faults, "zeta: {a", "zeta: !!zeta x\n", "zeta: 1\nzeta: 2\n", "{zeta: {1: x}}\n", "- zeta\n"):
+        with pytest.raises(PolicyError) as caught:
+            load_policy(write(tmp_path, text))
+        assert "zeta" not in str(caught.value).lower()
+        assert str(tmp_path) not in str(caught.value)
+        assert "line " in str(caught.value)
 
 
 def test_several_faults_are_told_at_once(tmp_path):
     with pytest.raises(PolicyError) as caught:
         load_policy(write(tmp_path, "".join(f"k{n}: 1\n" for n in range(8))))
-    assert str(caught.value).count("unknown key") == 5
-    assert str(caught.value).endswith("(and 3 more)")
+    assert caught.value.for_operator.count("unknown key") == 5
+    assert caught.value.for_operator.endswith("(and 3 more)")
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_no_fault(tmp_path):
@@ -328,7 +344,7 @@ def test_an_unchanged_file_is_read_and_parsed_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("harm", ["missing", "invalid", "folder"])
-def test_a_broken_file_closes_everything_until_it_is_repaired(tmp_path, harm):
+def test_a_broken_file_closes_everything_until_it_is_repaired(tmp_path, harm, caplog):
     path = write(tmp_path, "deny: [a]\n")
     watch = PolicyWatch(path)
     watch.current()
@@ -340,6 +356,7 @@ def test_a_broken_file_closes_everything_until_it_is_repaired(tmp_path, harm):
     for _ in range(3):
         with pytest.raises(PolicyError):
             watch.current()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
     if harm == "folder":
         path.rmdir()
     write(tmp_path, "deny: [a]\n")

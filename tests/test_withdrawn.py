@@ -525,6 +525,20 @@ def test_another_policy_than_the_last_ingests_is_said_with_what_to_run(two_polic
     assert not library.ingest(config={"policy_path": policy}).published
 
 
+def test_profiles_of_another_policy_than_the_last_ingests_are_said_too(two_policies):
+    library, policy = two_policies
+    policy.write_text(POLICY + "profiles:\n  clerk: {classes: [docs]}\n", encoding="utf-8")
+    library.ingest(config={"policy_path": policy})
+    reader = library.base(policy_path=policy)
+    assert not any("another policy" in note for note in reader.status().notes)
+    policy.write_text(POLICY + "profiles:\n  clerk: {classes: [docs, memory]}\n", encoding="utf-8")
+    [note] = [note for note in reader.status().notes if "another policy" in note]
+    assert "only profiles differ" in note and "stays hidden" not in note
+    done = library.ingest(config={"policy_path": policy})
+    assert done.published and done.chunks_embedded == 0
+    assert not any("another policy" in note for note in reader.status().notes)
+
+
 def test_a_policy_edited_under_a_running_server_closes_at_once_and_opens_with_the_next_ingest(two_policies):
     library, policy = two_policies
     policy.write_text("version: 1\n", encoding="utf-8")
@@ -547,7 +561,9 @@ def test_documents_hidden_since_the_last_ingest_take_no_place_from_others(two_po
     library, policy = two_policies
     policy.write_text("version: 1\n", encoding="utf-8")
     crowd = {f"hr/{number}.md": f"# Form 4711\n\nForm 4711 for bell ropes, copy {number}.\n" for number in range(300)}
-    library.write({**crowd, "ropes.md": "# Orders\n\nWhoever orders bell ropes fills in form 4711 and waits a while.\n"})
+    library.write(
+        {**crowd, "ropes.md": "# Orders\n\nWhoever orders bell ropes fills in form 4711 and waits a while.\n"}
+    )
     library.ingest(config={"policy_path": policy})
     base = library.base(policy_path=policy)
     policy.write_text(POLICY, encoding="utf-8")

@@ -101,7 +101,7 @@ class Policy:
     """An effective policy, its patterns compiled. ``profiles`` are laid over the built-in ones, so ``restricted``
     always exists. Raises ValueError for a pattern that can't be used.
 
-    ``ingest_digest`` names what an index depends on (not the profiles).
+    ``digests`` names the two halves: ``policy`` is what an index depends on, ``profiles`` who may see what of it.
     """
 
     rules: tuple[Rule, ...] = BUILT_IN_RULES
@@ -109,12 +109,12 @@ class Policy:
     include: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     allow_secrets: tuple[SecretAllowance, ...] = ()
-    ingest_digest: str = field(init=False)
+    digests: Mapping[str, str] = field(init=False)
     _matchers: _Matchers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "profiles", MappingProxyType({**BUILT_IN_PROFILES, **self.profiles}))
-        object.__setattr__(self, "ingest_digest", _ingest_digest(self))
+        object.__setattr__(self, "digests", _digests(self))
         object.__setattr__(self, "_matchers", _Matchers.of(self))
 
 
@@ -216,11 +216,18 @@ def secret_allowed(policy: Policy, path: str, kind: str) -> bool:
     )
 
 
-def _ingest_digest(policy: Policy) -> str:
-    terms = [
+def _digests(policy: Policy) -> Mapping[str, str]:
+    rules = [
         [[rule.glob, rule.source_class, rule.project] for rule in policy.rules],
         list(policy.include),
         list(policy.deny),
         [[allowance.glob, sorted(allowance.kinds)] for allowance in policy.allow_secrets],
     ]
+    profiles = [
+        [name, sorted(rule.classes), sorted(rule.explicit_only)] for name, rule in sorted(policy.profiles.items())
+    ]
+    return {name: _sha256(terms) for name, terms in (("policy", rules), ("profiles", profiles))}
+
+
+def _sha256(terms: object) -> str:
     return hashlib.sha256(json.dumps(terms, ensure_ascii=True).encode("ascii")).hexdigest()

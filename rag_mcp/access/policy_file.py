@@ -1,5 +1,8 @@
 """The policy file: YAML in, a ``Policy`` out, every fault with its line and key; the only importer of yaml and pydantic.
 
+Keys and values of a policy are names of folders and projects, so what callers may read of a fault is its line and kind
+alone; the rest is the operator's.
+
 A policy needs no anchors, tags or deep nesting, so these are refused before anything is built from them; what is left
 can't grow beyond the file's own size.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -35,11 +39,27 @@ def parse_policy(raw: bytes, *, name: str) -> Policy:
         file = _File.model_validate(data)
     except ValidationError as error:
         faults = [_fault(detail, lines) for detail in error.errors(include_url=False, include_input=False)]
-        shown = [f"{name}, {fault}" for fault in faults[:MAX_FAULTS_SHOWN]]
-        if len(faults) > MAX_FAULTS_SHOWN:
-            shown.append(f"(and {len(faults) - MAX_FAULTS_SHOWN} more)")
-        raise PolicyError("\n".join(shown)) from error
+        raise _faulty(name, *faults) from error
     return file.policy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """``kind`` quotes nothing of the file; ``detail`` may."""
+
+    line: int
+    kind: str
+    detail: str
+
+
+def _faulty(name: str, *faults: _Fault) -> PolicyError:
+    shown = faults[:MAX_FAULTS_SHOWN]
+    more = [f"(and {len(faults) - len(shown)} more)"] if len(faults) > len(shown) else []
+    kinds = "; ".join([*dict.fromkeys(f"line {fault.line}: {fault.kind}" for fault in shown), *more])
+    return PolicyError(
+        f"The policy file can't be used ({kinds}). The server's log and rag-mcp doctor tell its operator what to write.",
+        detail="\n".join([*(f"{name}, line {fault.line}: {fault.detail}" for fault in shown), *more]),
+    )
 
 
 # --- the shape -------------------------------------------------------------------------------------------------------
@@ -116,7 +136,10 @@ class _File(_Section):
 _KEYS: dict[str, type[_Section]] = {"rules": _Rule, "profiles": _Profile, "allow_secrets": _Allowance}
 
 
-def _fault(detail: Any, lines: dict[_Location, int]) -> str:
+_KINDS = {"extra_forbidden": "an unknown key", "missing": "a key is missing"}
+
+
+def _fault(detail: Any, lines: dict[_Location, int]) -> _Fault:
     location: _Location = tuple(part for part in detail["loc"] if part != "[key]")
     message = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
@@ -125,7 +148,8 @@ def _fault(detail: Any, lines: dict[_Location, int]) -> str:
         message = f"unknown key; allowed: {allowed}"
     elif detail["type"] == "string_pattern_mismatch":
         message = "a profile's name is small letters, digits, - and _, at most 64"
-    return f"line {_line(location, lines)}: {_key(location)}: {message}"
+    kind = _KINDS.get(detail["type"], "a value that can't be used")
+    return _Fault(_line(location, lines), kind, f"{_key(location)}: {message}")
 
 
 def _line(location: _Location, lines: dict[_Location, int]) -> int:
@@ -148,24 +172,26 @@ def _read_yaml(raw: bytes, *, name: str) -> tuple[dict[str, object], dict[_Locat
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise PolicyError(f"{name}, line {line}: not UTF-8 text; save it as UTF-8.") from error
+        raise _unreadable(name, line, "not UTF-8 text; save it as UTF-8.") from error
     try:
         _refuse_excess(text, name=name)
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise PolicyError(
-            f"{name}, line {mark.line + 1 if mark else 1}: not YAML: {error.problem}; put patterns in quotes."
-        ) from error
+        line = mark.line + 1 if mark else 1
+        raise _faulty(name, _Fault(line, "not YAML", f"not YAML: {error.problem}; put patterns in quotes.")) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise PolicyError(f"{name}, line {line}: a character YAML does not allow.") from error
+        raise _unreadable(name, line, "a character YAML does not allow.") from error
     if not isinstance(node, yaml.MappingNode):
-        raise PolicyError(
-            f"{name}, line 1: expected keys such as rules: and deny:, found none; see the example policy."
-        )
+        raise _unreadable(name, 1, "expected keys such as rules: and deny:, found none; see the example policy.")
     lines: dict[_Location, int] = {}
     return _mapping(node, (), lines, name), lines
+
+
+def _unreadable(name: str, line: int, what: str) -> PolicyError:
+    """A fault in words that quote nothing."""
+    return _faulty(name, _Fault(line, what.partition(";")[0].rstrip("."), what))
 
 
 def _refuse_excess(text: str, *, name: str) -> None:
@@ -174,12 +200,12 @@ def _refuse_excess(text: str, *, name: str) -> None:
     for count, event in enumerate(_events(text)):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise PolicyError(f"{name}, line {line}: anchors and aliases are not allowed; write the value out.")
+            raise _unreadable(name, line, "anchors and aliases are not allowed; write the value out.")
         if getattr(event, "tag", None):
-            raise PolicyError(f"{name}, line {line}: tags (!...) are not allowed; write plain text.")
+            raise _unreadable(name, line, "tags (!...) are not allowed; write plain text.")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH or count > MAX_EVENTS:
-            raise PolicyError(f"{name}, line {line}: more nesting or entries than a policy can have.")
+            raise _unreadable(name, line, "more nesting or entries than a policy can have.")
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -191,11 +217,13 @@ def _mapping(node: Any, at: _Location, lines: dict[_Location, int], name: str) -
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode) or not key_node.tag.endswith(":str"):
-            raise PolicyError(f"{name}, line {line}: {_key(at)}: a key must be text; put it in quotes.")
+            kind = "a key must be text"
+            raise _faulty(name, _Fault(line, kind, f"{_key(at)}: {kind}; put it in quotes."))
         key = key_node.value
         if key in data:
             first = lines[(*at, key)]
-            raise PolicyError(f"{name}, line {line}: {_key((*at, key))}: stands twice (first in line {first}).")
+            twice = f"stands twice (first in line {first})"
+            raise _faulty(name, _Fault(line, f"a key {twice}", f"{_key((*at, key))}: {twice}."))
         lines[(*at, key)] = line
         data[key] = _value(value_node, (*at, key), lines, name)
     return data
@@ -214,7 +242,6 @@ def _value(node: Any, at: _Location, lines: dict[_Location, int], name: str) -> 
     if kind == "int" and re.fullmatch(r"\d{1,9}", node.value):
         return int(node.value)
     what = "nothing" if kind == "null" else f"a {kind}"
-    raise PolicyError(
-        f"{name}, line {node.start_mark.line + 1}: {_key(at)}: expected a value or text, found {what}; "
-        "put text in quotes, or leave the key out."
-    )
+    kind_of_fault = "expected a value or text"
+    detail = f"{_key(at)}: {kind_of_fault}, found {what}; put text in quotes, or leave the key out."
+    raise _faulty(name, _Fault(node.start_mark.line + 1, kind_of_fault, detail))

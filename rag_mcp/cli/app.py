@@ -19,7 +19,7 @@ from rag_mcp.cli.ingest import ingest, watch
 from rag_mcp.cli.output import FAILED, LOCKED, USAGE, say, say_json
 from rag_mcp.cli.query import query
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
-from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreLocked
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
 from rag_mcp.text.sanitize import one_line
 
 __all__ = ["app", "main"]
@@ -69,10 +69,9 @@ def main() -> None:
 
 
 def _fail(error: RagMcpError, *, as_json: bool) -> NoReturn:
-    text = error.for_operator if isinstance(error, StoreAbsent) else str(error)
-    say(f"rag-mcp: {one_line(text)}", err=True)
+    say(f"rag-mcp: {one_line(error.for_operator)}", err=True)
     if as_json:
-        say_json(_failure(error.code, text))
+        say_json(_failure(error.code, error.for_operator))
     if isinstance(error, StoreLocked):
         sys.exit(LOCKED)
     sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)

@@ -46,9 +46,11 @@ class Baseline:
     def derived_as(self, derivation: Mapping[str, object]) -> bool:
         return self.manifest is not None and dict(self.manifest.derivation) == derivation
 
-    def has_other_policy(self, digest: str) -> bool:
+    def has_other_policy(self, digests: Mapping[str, str]) -> bool:
         """Whether the live generation names another policy: readers compare theirs with what is written there."""
-        return self.live is not None and self.live.info.notes.get("policy") != digest
+        if self.live is None:
+            return False
+        return any(self.live.info.notes.get(name) != digest for name, digest in digests.items())
 
 
 @contextmanager

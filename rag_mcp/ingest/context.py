@@ -101,7 +101,7 @@ class Context:
         """What the generation says of itself besides what it holds."""
         return {
             "embedder_name": self.embedder.identity.name,
-            "policy": self.policy.ingest_digest,
+            **self.policy.digests,
             **self.claim.notes(),
         }
 

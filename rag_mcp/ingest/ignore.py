@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.ingest.gitignore import BadPattern, IgnoreRules, Pattern
-from rag_mcp.text.globs import composed, folded
+from rag_mcp.text.globs import composed, folded, meant_otherwise
 from rag_mcp.text.sanitize import printable
 
 __all__ = [
@@ -146,27 +146,6 @@ def _beginnings(path: str) -> Iterable[str]:
 
 # --- what a line was meant to say ------------------------------------------------------------------------------------
 
-_QUOTE = "\"'`\u2018-\u201f\u00ab\u00bb\u300c-\u300f"
-_MEANT_OTHERWISE = tuple(
-    (re.compile(form), advice)
-    for form, advice in (
-        (f'^[{_QUOTE}].*[{_QUOTE}]|["`\u201c-\u201f\u00ab\u00bb]', "quotes; write the pattern without them"),
-        (r"\s#", "a comment behind a pattern; put the comment on a line of its own"),
-        (r"^(?:[-*+\u2022\u2013\u2014\u00b7]|\d+[.)])\s", "the mark of a list; write the pattern alone"),
-        (r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\||^!\(", "alternatives; give each a line of its own"),
-        # Not ``*,v``, which old version control systems have files for.
-        (r"[^\s,;][,;\u3001\uff0c\uff1b](?!v$)", "a list; give each pattern a line of its own"),
-        (
-            r"[\uff0f\uff0a\uff1f\uff3c\u2044\u2215\u2217\u22c6\u29f8]|^[\uff01\uff03]",
-            "a sign that only looks like / * ? ! or #; type the plain one",
-        ),
-        (r"(?:\.{3}|\u2026)/?$", "dots at its end; write folder/ for everything below a folder"),
-        (r"^\^|\$$|\.\+|\(\?", "a regular expression; * stands for any characters, ** for any folders"),
-        (r"%[0-9A-Fa-f]{2}", "an escape with %; write the character itself"),
-        (r"<[^<>]+>|^\w+:", "an address, a key or markup; write the path alone"),
-        (r"^~\w*/|^\$\w+/|^\$\{|^%\w+%", "a path for a shell; write it from the folder of this file"),
-    )
-)
 _ESCAPED_OR_SET = re.compile(r"\\.|\[[^]/]+\]")
 _SEPARATOR = re.compile(r"(?<=[^\\/])\\[*?\\_~@&=-]")
 _HOMES = frozenset({"home", "users", "root", "volumes", "mnt"})
@@ -193,7 +172,7 @@ def _misunderstood(pattern: Pattern, roots: Sequence[str]) -> str | None:
     if text.startswith("/") and _is_absolute(folded(text).strip("/"), [folded(root).strip("/") for root in roots]):
         return "an absolute path; write it from the folder of this file"
     plain = _ESCAPED_OR_SET.sub("x", text)
-    return next((advice for form, advice in _MEANT_OTHERWISE if form.search(plain)), None)
+    return meant_otherwise(plain)
 
 
 def _is_absolute(path: str, roots: Sequence[str]) -> bool:

@@ -45,7 +45,7 @@ def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -
     from rag_mcp.ingest.records import Records, assemble
     from rag_mcp.ingest.restore import stored_chunks
 
-    other_policy = base.has_other_policy(run.policy.ingest_digest)
+    other_policy = base.has_other_policy(run.policy.digests)
     if base.manifest is not None and not other_policy and _is_idle(run, content, base):
         return Next(content, base.manifest, {}, {}, Delta({}, {}, {}), changed=False)
     series, left = _touched_series(plan, content, base)

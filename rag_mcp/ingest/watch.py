@@ -105,7 +105,7 @@ class _Watcher:
             if not isinstance(error, RagMcpError):
                 _log.exception("a run of the watcher failed")
             self.schedule.failed(time.monotonic())
-            said = str(error) if isinstance(error, RagMcpError) else f"{type(error).__name__}: {error}."
+            said = error.for_operator if isinstance(error, RagMcpError) else f"{type(error).__name__}: {error}."
             self._say_once(f"{said} Trying again until a run succeeds.")
             return
         if summary.files_unreadable:

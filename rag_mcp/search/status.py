@@ -80,11 +80,15 @@ def build_status(
 
 def other_policy(info: SnapshotInfo, policy: Policy) -> str | None:
     """What to know when the policy in force is not the one of the ingest that made a generation; None when it is, or
-    when the generation is of a version that did not say. Profiles do not count: an index does not depend on them."""
-    if info.notes.get("policy", policy.ingest_digest) == policy.ingest_digest:
+    when the generation is of a version that did not say."""
+    differs = {name for name, digest in policy.digests.items() if info.notes.get(name, digest) != digest}
+    if not differs:
         return None
+    counts = (
+        "what either of them hides stays hidden" if "policy" in differs else "only profiles differ, and its own count"
+    )
     return (
-        "The last ingest used another policy than this process: what either of them hides stays hidden. "
+        f"The last ingest used another policy than this process: {counts}. "
         "Run rag-mcp ingest with this policy (RAG_MCP_POLICY or --policy), or give this process that one."
     )
 

@@ -93,7 +93,7 @@ def open_knowledge(config: Config) -> Knowledge:
             logger.warning("%s", text)
         return KnowledgeBase.open(config)
     except RagMcpError as error:
-        logger.error("Serving without a knowledge base: %s", error)
+        logger.error("Serving without a knowledge base: %s", error.for_operator)
         return Unavailable(error)
     except Exception:
         logger.exception("Serving without a knowledge base")
@@ -211,7 +211,7 @@ class _WarmUp:
         try:
             self._work()
         except RagMcpError as error:
-            logger.warning("Not ready to search: %s", error)
+            logger.warning("Not ready to search: %s", error.for_operator)
         except BaseException:  # as in ToolRunner.run: this thread has nobody to tell but the log
             logger.exception("Loading the index or the model failed")
         finally:

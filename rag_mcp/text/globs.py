@@ -2,8 +2,9 @@
 
 ``*`` and ``?`` stay within one component, ``**`` spans components. A pattern without a slash (a closing one does not
 count) matches at any depth, any other from the root; a closing slash asks for a folder (behind ``**`` it adds
-nothing). Whoever matches a folder matches everything below it. Character classes, braces, backslashes and ``!`` are
-refused rather than taken literally: a deny pattern that silently matches nothing would be worse than an error.
+nothing). Whoever matches a folder matches everything below it. Character classes, braces, backslashes, ``!`` and what
+is plainly meant otherwise (quotes, comments, lists, absolute paths) are refused rather than taken literally: a deny
+pattern that silently matches nothing would be worse than an error.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["SPAN", "GlobSet", "composed", "folded", "folded_glob", "glob_problem", "path_regex"]
+__all__ = ["SPAN", "GlobSet", "composed", "folded", "folded_glob", "glob_problem", "meant_otherwise", "path_regex"]
 
 MAX_GLOB_CHARS = 500
 
 SPAN: Sequence[str] = ()
 """The component ``**``, for ``path_regex``."""
 
+# Default_Ignorable_Code_Point of the Unicode Character Database (DerivedCoreProperties.txt).
 _SHOWS_NOTHING = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_BLANK_PATTERN = "\u2800"  # of Braille, no character of its own to the eye
 # Their compatibility forms hold a slash, a star or a question mark, which would turn a name into a path or a pattern.
 _SIGNS = "\u2047\u2048\u2049\u2100\u2101\u2105\u2106\ufe16\ufe56\ufe61\uff0a\uff0f\uff1f"
 _SIGN = re.compile(f"([{_SIGNS}])")
@@ -60,7 +63,7 @@ def _same_letters(text: str) -> str:
 
 
 def _casefolded(text: str) -> str:
-    plain = _SHOWS_NOTHING.sub("", unicodedata.normalize("NFKC", text))
+    plain = _SHOWS_NOTHING.sub("", unicodedata.normalize("NFKC", text)).replace(_BLANK_PATTERN, " ")
     return unicodedata.normalize("NFKC", plain.casefold()).replace("i\u0307", "i").replace("\u0131", "i")
 
 
@@ -80,12 +83,60 @@ def glob_problem(glob: str) -> str | None:
         return "has a backslash; separate folders with /"
     if glob.startswith("!"):
         return "starts with !; patterns can't be negated here, order the rules instead"
-    if not glob.isprintable():
+    if not glob.isprintable() or not folded(glob).strip("/ "):
         return "has a control or invisible character"
+    if advice := next((advice for form, advice in _MISTAKES if form.search(glob)), None):
+        return f"has {advice}, or ? in place of a sign that is part of a name"
     parts = (glob[1:] if glob.startswith("/") else glob).removesuffix("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "has an empty, . or .. component; write it relative to the corpus root"
     return None
+
+
+# --- what a pattern was meant to say ---------------------------------------------------------------------------------
+
+_QUOTE = "\"'`\u2018-\u201f\u00ab\u00bb\u300c-\u300f"
+_ONE_EACH = "a list; give each pattern an entry of its own"
+_MISTAKES = tuple(
+    (re.compile(form), advice)
+    for form, advice in (
+        (f'^[{_QUOTE}].*[{_QUOTE}]|["`\u201c-\u201f\u00ab\u00bb]', "quotes; write the pattern without them"),
+        (r"\s#(?:\s|$)", "a comment behind a pattern; put the comment on a line of its own"),
+        (r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\||^!\(", "alternatives; give each an entry of its own"),
+        # Not ``*,v``, which old version control systems have files for.
+        (r"[*/][,;\u3001\uff0c\uff1b](?!v$)|[^\s,;][,;\u3001\uff0c\uff1b](?!v$)\S", _ONE_EACH),
+        (
+            r"[\uff0f\uff0a\uff1f\uff3c\u2044\u2215\u2217\u22c6\u29f8]|^[\uff01\uff03]",
+            "a sign that only looks like / * ? ! or #; type the plain one",
+        ),
+        (r"(?:\.{3}|\u2026)/?$", "dots at its end; write folder/ for everything below a folder"),
+        (r"^\^|\$$|\.\+|\(\?|(?:^|/)\.\*", "a regular expression; * stands for any characters, ** for any folders"),
+        (r"^[A-Za-z]:|^\w+://", "an address; write the path below the corpus alone"),
+        (r"^~(?:/|$)|^\$\w+/|^\$\{|^%\w+%", "a path for a shell; write it from the root of the corpus"),
+        (r"(?i)^/(?:home|users|volumes|mnt|root)/[^/]+/[^/]", "an absolute path; write it from the root of the corpus"),
+        (r"[*?]\s+(?:/|$)|(?:^|/)\s+[*?]", "a blank beside a wildcard; write it without"),
+    )
+)
+# Forms that are also names people give: they say something only of a pattern that met nothing.
+_LIKELY_MISTAKES = tuple(
+    (re.compile(form), advice)
+    for form, advice in (
+        (r"\s#", "a comment behind a pattern; put the comment on a line of its own"),
+        (r"^(?:[-*+\u2022\u2013\u2014\u00b7]|\d+[.)])\s", "the mark of a list; write the pattern alone"),
+        (r"[^\s,;][,;\u3001\uff0c\uff1b](?!v$)", _ONE_EACH),
+        (r"%[0-9A-Fa-f]{2}", "an escape with %; write the character itself"),
+        (r"<[^<>]+>|^\w+:", "an address, a key or markup; write the path alone"),
+        (r"^~\w+/", "a path for a shell; write it from the folder of this file"),
+    )
+)
+
+
+def meant_otherwise(pattern: str) -> str | None:
+    """What the form of a pattern that met nothing says its author meant, and what to write; None when it says nothing."""
+    return next((advice for form, advice in (*_MISTAKES, *_LIKELY_MISTAKES) if form.search(pattern)), None)
+
+
+# --- matching --------------------------------------------------------------------------------------------------------
 
 
 class GlobSet:
