@@ -304,6 +304,8 @@ class Document:
     def _some_backlinks(self, backlinks: tuple[_Path, ...]) -> tuple[_Path, ...]:
         return backlinks[:_MOST_LINKS]
 
+    properties: Annotated[Mapping[str, object], _Object, Field(exclude_if=_missing)] = field(default_factory=dict)
+
     @field_serializer("next_chunk")
     def _next(self, chunk: int | None) -> _Next | None:
         return None if chunk is None else _Next(chunk, self.next_char)

@@ -20,6 +20,8 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter, 
 from rag_mcp.access.names import MAX_PATH_CHARS, from_cursor, plain_path, safe_source
 from rag_mcp.errors import InvalidArgument, InvalidQuery
 from rag_mcp.models import DocClass, Gate, Mode, SourceClass
+from rag_mcp.text.globs import MAX_GLOB_CHARS, glob_problem
+from rag_mcp.text.properties import Narrowing, Value
 from rag_mcp.text.sanitize import neutralise, scrub
 
 __all__ = ["ALL_CLASSES", "LIMITS", "DocumentRequest", "ListRequest", "NoRequest", "Request", "SearchRequest"]
@@ -43,6 +45,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Letters, marks or symbols by category that nevertheless show nothing: Hangul fillers, Braille blank, selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
 _MAX_DIGITS = 18
+_MAX_FILTERS = 50
 _MAX_POSITION = 10**9
 
 
@@ -108,6 +111,35 @@ def _day(value: object, info: ValidationInfo) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise InvalidArgument(_name(info), f"{_shown(value)} is not a date; use YYYY-MM-DD.") from None
+
+
+def _labels(value: object, info: ValidationInfo) -> tuple[str, ...]:
+    """One label, several between commas, or a list."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(each, str) for each in parts):
+        raise InvalidArgument(_name(info), f"must be a list of strings, not {_kind(value)}.")
+    return tuple(label for each in parts[:_MAX_FILTERS] if (label := each.strip()))
+
+
+def _place(value: object, info: ValidationInfo) -> str:
+    place = _text(value, info).strip().removeprefix("./").removesuffix("/")
+    if problem := glob_problem(place):
+        raise InvalidArgument(_name(info), f"{problem}.")
+    return place
+
+
+def _where(value: object, info: ValidationInfo) -> tuple[tuple[str, tuple[Value, ...]], ...]:
+    if not isinstance(value, dict):
+        raise InvalidArgument(_name(info), f'must be an object like {{"status": "open"}}, not {_kind(value)}.')
+    found = []
+    for key, wanted in list(value.items())[:_MAX_FILTERS]:
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if not values or not all(isinstance(each, str | int | float) for each in values):
+            raise InvalidArgument(
+                _name(info), f"{_shown(str(key))} needs text, a number, true, false, or a list of these."
+            )
+        found.append((str(key).strip(), tuple(values[:_MAX_FILTERS])))
+    return tuple(found)
 
 
 def _flag(value: object, info: ValidationInfo) -> bool:
@@ -214,6 +246,26 @@ _Project = Annotated[
     BeforeValidator(_project),
     Field(description="Only documents of this project."),
 ]
+_Tags = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_labels),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    Field(description="All of these tags; a means a/b too."),
+]
+_Place = Annotated[
+    Annotated[str, Field(max_length=MAX_GLOB_CHARS)] | None,
+    BeforeValidator(_place),
+    Field(description="Folder or glob."),
+]
+_Date = Annotated[date, WithJsonSchema({"type": "string"})] | None
+_Since = Annotated[_Date, BeforeValidator(_day), Field(description="First day of the document's own date.")]
+_Until = Annotated[_Date, BeforeValidator(_day), Field(description="Last day.")]
+_Where = Annotated[
+    tuple[tuple[str, tuple[Value, ...]], ...],
+    BeforeValidator(_where),
+    WithJsonSchema({"type": "object"}),
+    Field(description="Properties and the values they must have.", json_schema_extra={"default": {}}),
+]
 _MaxChars = _Clamped(LIMITS["max_chars_min"], LIMITS["max_chars_max"])
 
 
@@ -298,6 +350,15 @@ class SearchRequest(Request):
     explain: Annotated[bool, BeforeValidator(_flag), Field(description="Add how each passage came to its place.")] = (
         False
     )
+    tags: _Tags = ()
+    path: _Place = None
+    since: _Since = None
+    until: _Until = None
+    where: _Where = ()
+
+    @property
+    def narrowing(self) -> Narrowing:
+        return Narrowing(self.tags, self.path, self.since, self.until, self.where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,8 +418,17 @@ class ListRequest(Request):
     linked_to: Annotated[
         str | None, BeforeValidator(_source), Field(description="Only documents that link to this one.")
     ] = None
+    tags: _Tags = ()
+    path: _Place = None
+    since: _Since = None
+    until: _Until = None
+    where: _Where = ()
     cursor: Annotated[str | None, BeforeValidator(_cursor), Field(description="next_cursor of the page before.")] = None
     limit: Annotated[int, _Clamped(1, LIMITS["list_limit_max"]), Field(description="Documents a page.")] = 100
+
+    @property
+    def narrowing(self) -> Narrowing:
+        return Narrowing(self.tags, self.path, self.since, self.until, self.where)
 
 
 @dataclass(frozen=True, slots=True)

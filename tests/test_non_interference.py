@@ -44,6 +44,18 @@ NAMES = ("lamp", "[[Lamp]]", "tide-table", "a\u00f1o", "log-2031-05-01", "zyxcan
 # Building two stores for each step of a long shrinking would outlast any patience.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
+# Keys, values, tags and dates of hidden documents, and keys that are nearly theirs.
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"tags": ["harbour"]},
+    {"path": "docs"},
+    {"path": "**/lamp*"},
+    {"since": "2031-05-02", "until": "2031-05-03"},
+    {"where": {"pier": "quay"}},
+    {"where": {"keepr": "quay"}},
+    {"where": {"keeper": "quay"}},
+    {"where": {"title": "lamp"}},
+)
+
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=25).map(" ".join)
 stems = st.sampled_from(
     [
@@ -69,8 +81,9 @@ def visible_files(draw: st.DrawFn, classes: tuple[str, ...]) -> dict[str, str]:
     for _ in range(draw(st.integers(1, 5))):
         source_class = draw(st.sampled_from(classes))
         path = f"{FOLDERS[source_class]}/{draw(stems)}.{ENDING.get(source_class, 'md')}"
+        head = draw(st.sampled_from(["", "", "---\nkeep: pier\ntags: [harbour/east]\ndate: 2031-05-02\n---\n"]))
         found[path] = (
-            f"# {draw(texts)[:40]}\n\n{draw(texts)}\n\n## {draw(st.sampled_from(WORDS))}\n\n{draw(texts)} {draw(links)}\n"
+            f"{head}# {draw(texts)[:40]}\n\n{draw(texts)}\n\n## {draw(st.sampled_from(WORDS))}\n\n{draw(texts)} {draw(links)}\n"
         )
     return found
 
@@ -86,7 +99,7 @@ def hidden_files(draw: st.DrawFn, classes: tuple[str, ...]) -> dict[str, str | b
         source_class = draw(st.sampled_from(classes))
         place = f"{FOLDERS[source_class]}/{draw(st.sampled_from(['', 'pier/', f'{canary}/']))}"
         path = f"{place}{draw(stems)}.{ENDING.get(source_class, 'md')}"
-        text = f"---\ntitle: {canary}\naliases: [{canary}]\ntags: [harbour]\n---\n# {draw(texts)[:40]}\n\n{words}\n"
+        text = f"---\ntitle: {canary}\naliases: [{canary}]\ntags: [harbour]\nkeeper: quay\n{canary}: 1\n---\n# {draw(texts)[:40]}\n\n{words}\n"
         if kind == "class":
             found[path] = text
         elif kind == "copy":
@@ -126,6 +139,8 @@ def everything(caller: Caller, questions: list[str], paths: list[str], *, named:
         answers.append(caller.search(question, mode=mode, confidence="strict", k=3))
     for arguments in ({"project": "pier"}, {"project": "quay"}, {"doc_class": "handoff"}, {"as_of": "2031-05-03"}):
         answers.append(caller.search(questions[0], **arguments))
+    for arguments in FILTERS:
+        answers += [caller.search(questions[0], **arguments), caller.ask("list_documents", **arguments)]
     answers += [caller.ask("list_documents", source_class=name, limit=2) for name in classes]
     answers += [
         caller.ask("list_documents", prefix=prefix)

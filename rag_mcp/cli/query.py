@@ -39,6 +39,13 @@ def query(
     doc_class: Annotated[str | None, typer.Option("--doc-class", help="note or handoff.")] = None,
     confidence: Annotated[str | None, typer.Option(help="strict or normal.")] = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="State of dated series on this day, YYYY-MM-DD.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only documents with this tag; repeatable.")] = None,
+    path: Annotated[str | None, typer.Option(help="Only below this folder, or what matches this glob.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only documents dated this day or later, YYYY-MM-DD.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only documents dated this day or earlier.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only documents with this property; repeatable.")
+    ] = None,
     max_chars: Annotated[str | None, typer.Option("--max-chars", help="Budget for all passages.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say how each hit came to its place.")] = False,
     profile: params.Profile = None,
@@ -61,6 +68,11 @@ def query(
         "doc_class": doc_class,
         "confidence": confidence,
         "as_of": as_of,
+        "tags": tag or None,
+        "path": path,
+        "since": since,
+        "until": until,
+        "where": _pairs(where or []),
         "max_chars": max_chars,
         "explain": explain,
     }
@@ -76,6 +88,18 @@ def query(
         say_json(answer_payload(response, show_paths=True))
         return
     _print_answer(response)
+
+
+def _pairs(where: list[str]) -> dict[str, list[str]] | None:
+    from rag_mcp.errors import InvalidArgument
+
+    found: dict[str, list[str]] = {}
+    for pair in where:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument("where", f'"{one_line(pair)}" is not KEY=VALUE.')
+        found.setdefault(key, []).append(value)
+    return found or None
 
 
 @contextlib.contextmanager

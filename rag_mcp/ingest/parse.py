@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from rag_mcp.access.policy import WITHHELD_BY, is_markdown
@@ -18,6 +18,7 @@ from rag_mcp.text.docclass import classify_doc
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.hidden import hide
 from rag_mcp.text.links import find_links
+from rag_mcp.text.properties import Properties, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
@@ -56,6 +57,7 @@ class ParsedFile:
     passages: tuple[ParsedPassage, ...]
     notices: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
 
 
 def text_key(embedded: str) -> str:
@@ -113,6 +115,7 @@ class Reader:
             passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
             notices=_notices(front.unread, found),
             links=_links(path, prepared, front.body_start),
+            properties=joined(front.properties, body_properties(prepared[front.body_start :])),
         )
 
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:

@@ -219,4 +219,5 @@ def _entry(
         rows=tuple(rows),
         aliases=file.aliases,
         links=file.links,
+        properties=file.properties,
     )

@@ -56,4 +56,5 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         passages=tuple(passages),
         notices=notices,
         links=entry.links,
+        properties=entry.properties,
     )

@@ -12,11 +12,13 @@ from rag_mcp.answers import Document, DocumentEntry, DocumentPage, Link, SourceI
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest
+from rag_mcp.search.chosen import chosen
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.search.naming import Shown, nearest, resolve
 from rag_mcp.stores.embedded.manifest import FileEntry
 from rag_mcp.text.globs import composed
 from rag_mcp.text.links import link_target
+from rag_mcp.text.properties import Properties
 from rag_mcp.text.sanitize import neutralise, single_line
 
 if TYPE_CHECKING:
@@ -55,7 +57,15 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
         warnings=warnings,
         links=_links(source, opened, rights) if request.from_chunk is None else (),
         backlinks=tuple(_backlinks(source, opened, rights)) if request.from_chunk is None else (),
+        properties=_served(entry.properties),
     )
+
+
+def _served(properties: Properties) -> dict[str, object]:
+    return {
+        single_line(key): [single_line(each) if isinstance(each, str) else each for each in values]
+        for key, values in properties.items()
+    }
 
 
 def _meant(asked: str, opened: OpenGeneration, rights: Rights) -> str:
@@ -120,8 +130,12 @@ def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights)
         linking = set(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
         visible = [(path, entry) for path, entry in visible if path in linking]
     below = _below(request.prefix, (path for path, _ in visible))
+    narrowing = request.narrowing
+    passing = None if narrowing.empty else chosen(narrowing, visible)
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):
+            continue
+        if passing is not None and path not in passing:
             continue
         if len(found) == request.limit:
             return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)

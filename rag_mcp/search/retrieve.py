@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.errors import EmbedderError, IndexMismatch, StoreError
 from rag_mcp.models import Chunk, Evidence, Mode, SourceClass
 from rag_mcp.requests import SearchRequest
+from rag_mcp.search.chosen import chosen
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, Subject, VectorHit, VectorReader
 from rag_mcp.stores.embedded.manifest import Manifest
@@ -54,7 +55,10 @@ class Scope:
     filters: Filter = field(default_factory=Filter)
 
     def shows(self, chunk: Chunk) -> bool:
-        return chunk.source_class in self.classes and self.visible(chunk.source_class, chunk.source)
+        return self.sees(chunk.source_class, chunk.source)
+
+    def sees(self, source_class: SourceClass, source: str) -> bool:
+        return source_class in self.classes and self.visible(source_class, source)
 
     def days_of(self, series: str) -> dict[str, str]:
         """{day: path} of the snapshots the caller may see. A passage may hold on more days than these."""
@@ -115,7 +119,10 @@ def scope_of(
     if request.as_of is not None:
         states = {series: state_on(scope.days_of(series), request.as_of) for series in view.series_days()}
         days = {series: day for series, day in states.items() if day is not None}
-    return replace(scope, filters=Filter(project=request.project, doc_class=request.doc_class, valid_days=days))
+    seen = ((path, entry) for path, entry in view.manifest().files.items() if scope.sees(entry.source_class, path))
+    sources = chosen(request.narrowing, seen) if not request.narrowing.empty else None
+    filters = Filter(request.project, request.doc_class, valid_days=days, sources=sources)
+    return replace(scope, filters=filters)
 
 
 def retrieve(scope: Scope) -> Retrieved:
@@ -244,6 +251,8 @@ def _passes(chunk: Chunk, filters: Filter) -> bool:
     if filters.project is not None and chunk.project != filters.project:
         return False
     if filters.doc_class is not None and chunk.doc_class is not filters.doc_class:
+        return False
+    if filters.sources is not None and chunk.source not in filters.sources:
         return False
     if filters.valid_days is None or chunk.series is None:
         return True

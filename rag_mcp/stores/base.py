@@ -33,16 +33,18 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Narrowing beyond the class. ``valid_days`` maps a series to the one day asked for (``as_of``); chunks of
-    a series not in the map are left out when the map is not None, chunks outside any series stay.
+    a series not in the map are left out when the map is not None, chunks outside any series stay. ``sources`` are the
+    only documents asked for, None for all.
     """
 
     project: str | None = None
     doc_class: DocClass | None = None
     valid_days: Mapping[str, str] | None = None
+    sources: frozenset[str] | None = None
 
     @property
     def empty(self) -> bool:
-        return self.project is None and self.doc_class is None and self.valid_days is None
+        return self == Filter()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
@@ -23,6 +25,7 @@ from rag_mcp.text.heads import (
     skip_comments,
     stray_access,
 )
+from rag_mcp.text.properties import Properties, Value, joined
 
 __all__ = ["FrontMatter", "parse_front_matter"]
 
@@ -34,6 +37,7 @@ _MAX_NODES = 20_000
 _MAX_LABELS = 200
 _MAX_LABEL_CHARS = 200
 _MAX_TITLE_CHARS = 500
+_MAX_DIGITS = 15
 
 # The C parser is ten times as fast, and not in every build of PyYAML.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -52,7 +56,7 @@ class FrontMatter:
     ``type`` is in lower case. Titles, aliases and tags are as written (``1.10`` stays ``1.10``). ``access`` is the word
     the head gives, in lower case; "" when the key is there in any spelling and its value is not one plain word; None when
     there is no such key. ``unread`` says why, and at which line, a head could not be read; its fields are then those of
-    the lines that can be.
+    the lines that can be. ``properties`` are all keys of the head but ``access``, in lower case.
     """
 
     body_start: int = 0
@@ -63,6 +67,7 @@ class FrontMatter:
     type: str | None = None
     access: str | None = None
     unread: str | None = None
+    properties: Properties = field(default_factory=dict)
 
 
 def parse_front_matter(text: str) -> FrontMatter:
@@ -90,15 +95,17 @@ def parse_front_matter(text: str) -> FrontMatter:
         unread = unread or fault
         body_start = block.after
     fields = _fields(root)
+    tags = tuple(dict.fromkeys(tag for raw in _labels(fields, "tags", "tag") if (tag := raw.lstrip("#").strip())))
     return FrontMatter(
         body_start=body_start,
         title=_title(fields),
         aliases=_labels(fields, "aliases", "alias"),
-        tags=tuple(dict.fromkeys(tag for raw in _labels(fields, "tags", "tag") if (tag := raw.lstrip("#").strip()))),
+        tags=tags,
         date=_day(fields),
         type=_word(fields, "type"),
         access=access,
         unread=unread,
+        properties=_properties(fields, tags),
     )
 
 
@@ -301,6 +308,36 @@ def _word(fields: Mapping[str, yaml.Node], key: str) -> str | None:
 def _day(fields: Mapping[str, yaml.Node]) -> str | None:
     days = (_iso_day(raw) for key in _DATE_KEYS if (raw := _text(fields.get(key))))
     return next((day for day in days if day), None)
+
+
+def _properties(fields: Mapping[str, yaml.Node], tags: Sequence[str]) -> Properties:
+    named = {key: _values(node) for key, node in fields.items() if fold(key).strip() != _ACCESS and key != "tag"}
+    return joined({"tags": tags}, {key: values for key, values in named.items() if key != "tags"})
+
+
+def _values(node: yaml.Node) -> list[Value]:
+    """The scalars of a value, lists flattened; a mapping within a value is none."""
+    found: list[Value] = []
+    waiting, left = [node], _MAX_NODES
+    while waiting and (left := left - 1):
+        each = waiting.pop()
+        if isinstance(each, yaml.SequenceNode):
+            waiting += reversed(each.value)
+        elif (text := _text(each)) is not None:
+            found.append(_typed(text, each.tag))
+    return found
+
+
+def _typed(text: str, tag: str) -> Value:
+    kind = tag.removeprefix(_TAG)
+    if kind == "bool":
+        return text.lower() in {"true", "yes", "on", "y"}
+    with contextlib.suppress(ValueError):
+        if kind == "int" and len(text) <= _MAX_DIGITS:
+            return int(text)
+        if kind == "float" and math.isfinite(number := float(text)):
+            return number
+    return text
 
 
 def _labels(fields: Mapping[str, yaml.Node], *keys: str) -> tuple[str, ...]:

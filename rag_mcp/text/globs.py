@@ -13,7 +13,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["SPAN", "GlobSet", "composed", "folded", "folded_glob", "glob_problem", "meant_otherwise", "path_regex"]
+__all__ = [
+    "MAX_GLOB_CHARS",
+    "SPAN",
+    "GlobSet",
+    "composed",
+    "folded",
+    "folded_glob",
+    "glob_problem",
+    "meant_otherwise",
+    "path_regex",
+]
 
 MAX_GLOB_CHARS = 500
 

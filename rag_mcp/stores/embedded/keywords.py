@@ -474,6 +474,8 @@ class _ClassIndex:
         if narrow.valid_days is not None:
             days = [_held(series, day) for series, day in narrow.valid_days.items()]
             wanted.append(self.one_of("held", [_OUTSIDE_SERIES, *days]))
+        if narrow.sources is not None:
+            wanted.append(self.one_of("source", set(map(_raw, narrow.sources))))
         return wanted
 
     def term_raw(self, field: str, value: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.embedded.files import read_json, write_json
+from rag_mcp.text.properties import Properties
 
 __all__ = [
     "METADATA_VERSION",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 3
+METADATA_VERSION = 4
 
 
 class ChunkRef(NamedTuple):
@@ -59,6 +60,7 @@ class FileEntry:
     rows: tuple[tuple[str, str, int, int, str], ...]
     aliases: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    properties: Properties = field(default_factory=dict)
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""
@@ -137,6 +139,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             entry.rows,
             entry.aliases,
             entry.links,
+            dict(entry.properties),
         ]
         for source, entry in sorted(manifest.files.items())
     }
@@ -169,7 +172,9 @@ def read_manifest(path: Path) -> Manifest:
 
 def _entry(values: list[Any]) -> FileEntry:
     sha256, source_class, project, doc_class, title, series, day, rows, *named = values
-    aliases, links = named or ((), ())  # a manifest written before links were kept has neither
+    # Manifests of metadata version 2 end with the rows, those of version 3 with the links.
+    aliases, links = named[:2] or ((), ())
+    properties = named[2] if len(named) > 2 else {}
     # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
     kinds = SourceClass(source_class), project, DocClass(doc_class)
-    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links))
+    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links), properties)
