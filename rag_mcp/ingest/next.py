@@ -42,12 +42,13 @@ class Next:
 
 def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -> Next:
     """Raises StoreDamaged when records of series are needed that the live index lacks."""
-    from rag_mcp.ingest.records import Records, assemble
-    from rag_mcp.ingest.restore import stored_chunks
-
     other_policy = base.has_other_policy(run.policy.digests)
     if base.manifest is not None and not other_policy and _is_idle(run, content, base):
         return Next(content, base.manifest, {}, {}, Delta({}, {}, {}), changed=False)
+    # Analysis and indexes: a run with nothing to do needs none.
+    from rag_mcp.ingest.records import Records, assemble
+    from rag_mcp.ingest.restore import stored_chunks
+
     series, left = _touched_series(plan, content, base)
     content = _with_neighbours(run, plan, content, base, series, left)
     records = Records(chunks=SpooledMapping(run.spool), embedded=SpooledMapping(run.spool))
