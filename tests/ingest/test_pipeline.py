@@ -50,7 +50,7 @@ def test_a_run_with_nothing_to_do_loads_no_index_and_no_model(library):
                 assert not end.code, end.code
             heavy = {{"chromadb", "tantivy", "onnxruntime", "tokenizers", "numpy", "mcp", "markdown_it", "rich"}} & set(sys.modules)
             assert not heavy, heavy
-            analysis = {{"rag_mcp.text.secrets", "rag_mcp.text.terms", "rag_mcp.ingest.parse"}} & set(sys.modules)
+            analysis = {{"rag_mcp.text.terms", "rag_mcp.stores.embedded.keywords", "rag_mcp.ingest.records"}} & set(sys.modules)
             assert not analysis, analysis
         """
         done = subprocess.run(
