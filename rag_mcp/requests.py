@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter, ValidationInfo, WithJsonSchema
 
@@ -38,6 +38,7 @@ LIMITS: dict[str, int] = {
     "path_chars_max": MAX_PATH_CHARS,
 }
 
+_T = TypeVar("_T")
 _WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?", re.ASCII)
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _PROJECT = re.compile(r"[\w.-]{1,100}")
@@ -118,7 +119,13 @@ def _labels(value: object, info: ValidationInfo) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(each, str) for each in parts):
         raise InvalidArgument(_name(info), f"must be a list of strings, not {_kind(value)}.")
-    return tuple(label for each in parts[:_MAX_FILTERS] if (label := each.strip()))
+    return tuple(label for each in _few(parts, info) if (label := each.strip()))
+
+
+def _few(values: list[_T], info: ValidationInfo) -> list[_T]:
+    if len(values) > _MAX_FILTERS:
+        raise InvalidArgument(_name(info), f"has {len(values)} entries; at most {_MAX_FILTERS} are possible.")
+    return values
 
 
 def _place(value: object, info: ValidationInfo) -> str:
@@ -132,13 +139,13 @@ def _where(value: object, info: ValidationInfo) -> tuple[tuple[str, tuple[Value,
     if not isinstance(value, dict):
         raise InvalidArgument(_name(info), f'must be an object like {{"status": "open"}}, not {_kind(value)}.')
     found = []
-    for key, wanted in list(value.items())[:_MAX_FILTERS]:
+    for key, wanted in _few(list(value.items()), info):
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values or not all(isinstance(each, str | int | float) for each in values):
             raise InvalidArgument(
                 _name(info), f"{_shown(str(key))} needs text, a number, true, false, or a list of these."
             )
-        found.append((str(key).strip(), tuple(values[:_MAX_FILTERS])))
+        found.append((str(key).strip(), tuple(_few(values, info))))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = yaml.safe_load((ROOT / "mcp.yaml").read_text(encoding="utf-8"))
 FACTORY = "jaimenbell-mcp-factory==0.1.3"
 INSTALL_WITHIN_S = 200
-NUMBERS = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean"}
+NUMBERS = {"integer": "number"} | {kind: kind for kind in ("number", "string", "boolean", "array", "object")}
 
 
 # --- the manifest against the contract -------------------------------------------------------------------------------

@@ -180,3 +180,11 @@ def test_the_command_line_takes_the_same_filters(library):
     assert [hit["citation"]["source"] for hit in answer["results"]] == ["boats/skiff.md"]
     done = run_cli("query", "lamp", *place, "--where", "status")
     assert done.returncode != 0 and "KEY=VALUE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"tags": ["a"] * 51}, {"where": {str(n): n for n in range(51)}}, {"where": {"a": [1] * 51}}]
+)
+def test_more_filters_than_are_looked_at_are_refused(arguments):
+    with pytest.raises(InvalidArgument, match="at most 50"):
+        ListRequest.parse(arguments)
