@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_mcp.access.withdrawal import Cause
+from rag_mcp.access.withdrawal import Cause, Withdrawals
 from rag_mcp.config import Config
 from rag_mcp.embedders import embedder_identity
-from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent, StoreDamaged, StoreEmpty, StoreLocked
+from rag_mcp.errors import CorpusError, InvalidArgument, RagMcpError, StoreAbsent, StoreDamaged, StoreEmpty, StoreLocked
 from rag_mcp.ingest.options import IngestOptions
-from rag_mcp.models import Mode
+from rag_mcp.models import Mode, Skipped
 from rag_mcp.places import same_folder
 from rag_mcp.search.calibrated import write_calibration
 from rag_mcp.search.relevance import Calibration
@@ -51,48 +51,106 @@ def _store(config: Config) -> GenerationStore:
 @dataclass(frozen=True, slots=True)
 class RolledBack:
     """The generation that is live now, and the documents it holds that stay hidden: ``withheld`` until an ingest takes
-    them in again, ``gone`` (deleted since) until one does or ``restore_deleted`` is asked for."""
+    them in again, ``gone`` (deleted since) until one does or ``restore_deleted`` is asked for. If it was, ``shown`` are
+    those it shows until the next rollback or ingest, and ``refused`` those that may only have been moved out of sight."""
 
     number: int
     withheld: tuple[str, ...]
     gone: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    refused: tuple[Skipped, ...] = ()
 
 
 def roll_back(config: Config, number: int | None, *, restore_deleted: bool = False) -> RolledBack:
     """Make an older generation live. What its owner has withheld since is not shown again; what was deleted since is,
-    if ``restore_deleted``, until the next rollback or ingest. Raises InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked.
+    if ``restore_deleted`` and nothing in the corpus folder speaks against it, until the next rollback or ingest. Raises
+    InvalidArgument, StoreEmpty, StoreDamaged, StoreLocked, and CorpusError where the folder is not there or not known.
     """
-    from rag_mcp.stores.embedded.manifest import read_manifest
-    from rag_mcp.stores.embedded.verify import changed_files
-
     store = _store(config)
     live = live_generation(store, config)
     with store.writer_lock():
-        older = [other for other in store.numbers() if other < live]
-        target = number if number is not None else max(older, default=None)
-        if target is None or target not in store.numbers():
-            what = "nothing older is kept" if number is None else f"generation {number} is not kept"
-            kept = ", ".join(map(str, store.numbers()))
-            raise InvalidArgument("number", f"{what}; there is {kept}.")
-        damaged = changed_files(store.path(target), store.info(target))
-        if damaged:
-            raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
-        held = read_manifest(store.path(target) / "manifest.json").files
+        target = _older(store, live, number)
         known = read_withdrawals(store.root)  # one that is missing stays so: an empty one would open what it held
         record = restored(known or {}, ())
+        causes = _causes(store, target, record)
+        gone = tuple(path for path, found in causes.items() if found == {Cause.GONE})
+        withheld = tuple(path for path, found in causes.items() if found - {Cause.GONE})
+        # Before anything is written: a folder that is not there changes nothing.
+        shown, refused = _split_deleted(config, store, record, gone) if restore_deleted and gone else ((), ())
         if known is not None:
             write_withdrawals(store.root, record)
         store.point_to(target)
-        causes = {
-            path: {each.cause for each in several if each.since > target} - {Cause.RENAMED}
-            for path, several in sorted(record.items())
-            if path in held
-        }
-        gone = tuple(path for path, found in causes.items() if found == {Cause.GONE})
-        withheld = tuple(path for path, found in causes.items() if found - {Cause.GONE})
-        if restore_deleted and gone:  # last: a run that is killed before has opened nothing
-            write_withdrawals(store.root, restored(record, gone))
-    return RolledBack(target, withheld, () if restore_deleted else gone)
+        if shown:  # last: a run that is killed before has opened nothing
+            write_withdrawals(store.root, restored(record, shown))
+    return RolledBack(target, withheld, () if restore_deleted else gone, shown, refused)
+
+
+def _older(store: GenerationStore, live: int, number: int | None) -> int:
+    from rag_mcp.stores.embedded.verify import changed_files
+
+    older = [other for other in store.numbers() if other < live]
+    target = number if number is not None else max(older, default=None)
+    if target is None or target not in store.numbers():
+        what = "nothing older is kept" if number is None else f"generation {number} is not kept"
+        kept = ", ".join(map(str, store.numbers()))
+        raise InvalidArgument("number", f"{what}; there is {kept}.")
+    damaged = changed_files(store.path(target), store.info(target))
+    if damaged:
+        raise StoreDamaged(f"Generation {target} has changed on disk and was not made live: {', '.join(damaged)}")
+    return target
+
+
+def _causes(store: GenerationStore, target: int, record: Withdrawals) -> dict[str, set[Cause]]:
+    """Why documents of generation ``target`` stay hidden."""
+    from rag_mcp.stores.embedded.manifest import read_manifest
+
+    held = read_manifest(store.path(target) / "manifest.json").files
+    return {
+        path: {each.cause for each in several if each.since > target} - {Cause.RENAMED}
+        for path, several in sorted(record.items())
+        if path in held
+    }
+
+
+def _split_deleted(
+    config: Config, store: GenerationStore, record: Withdrawals, gone: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[Skipped, ...]]:
+    from rag_mcp.ingest.deleted import Deleted, look_everywhere, split_deleted
+    from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+
+    manifests: dict[int, Manifest] = {}
+    for number in store.numbers():
+        with suppress(StoreDamaged):  # then it shows nothing either
+            manifests[number] = read_manifest(store.path(number) / "manifest.json")
+    # Whichever generation is served while they are shown: each text counts that one of them holds.
+    held = {path: [each.files[path] for each in manifests.values() if path in each.files] for path in gone}
+    deleted = {
+        path: Deleted(
+            frozenset(
+                [entry.sha256 for entry in held[path]]
+                + [each.sha256 for each in record[path] if each.cause is Cause.GONE]
+            ),
+            held[path][-1].source_class,
+        )
+        for path in gone
+    }
+    newest = manifests.get(max(store.numbers()))
+    indexed = {path: entry.source_class for path, entry in newest.files.items()} if newest is not None else {}
+    return split_deleted(deleted, look_everywhere(_corpus_of(config, store), store.root), indexed)
+
+
+def _corpus_of(config: Config, store: GenerationStore) -> Path:
+    """The folder that the store is of. Raises CorpusError when it is not there, not known or another one."""
+    from rag_mcp.ingest.begin import corpus_folder
+    from rag_mcp.ingest.claim import claimed
+
+    owner = store.owner()
+    named = Path(owner.named) if owner is not None and owner.named else made_from(store.root)
+    given = config.corpus_root or named
+    root = corpus_folder(given)
+    if claimed(store, root, os.path.abspath(given or root), adopt=False).unproven:
+        raise CorpusError(f"The store does not say whether it was made from {root}: ingest that folder first.")
+    return root
 
 
 def store_calibration(config: Config, modes: Mapping[Mode, Calibration], provenance: Mapping[str, object]) -> None:

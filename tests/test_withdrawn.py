@@ -7,11 +7,12 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
-from support import Library, run_cli
+from support import Library, growth, run_cli
 
 from rag_mcp.access.withdrawal import Cause, Withdrawal
-from rag_mcp.errors import NotFound, StoreDamaged
+from rag_mcp.errors import CorpusError, NotFound, StoreDamaged
 from rag_mcp.ingest import content
+from rag_mcp.ingest.deleted import Deleted, OnDisk, split_deleted
 from rag_mcp.ingest.options import IngestOptions, Step
 from rag_mcp.ingest.run import run_ingest
 from rag_mcp.ingest.walk import FileUnreadable
@@ -137,9 +138,10 @@ def test_a_rollback_names_what_stays_hidden_and_deleted_documents_come_back_on_r
     done = run_cli("rollback", "--db", library.store_path, "--corpus", library.corpus)
     assert done.returncode == 0
     assert "Withdrawn since, so not shown as it was: pay.md." in done.stdout
-    assert "Deleted since, so not shown: gone.md. --restore-deleted shows them." in done.stdout
+    assert "Deleted since, so not shown: gone.md. --restore-deleted shows what is nowhere else." in done.stdout
     assert "gone.md" not in library.sources("weathercock gilded")
-    run_cli("rollback", "2", "--restore-deleted", "--db", library.store_path, "--corpus", library.corpus)
+    done = run_cli("rollback", "2", "--restore-deleted", "--db", library.store_path, "--corpus", library.corpus)
+    assert "Deleted since, and shown until the next rollback or ingest: gone.md." in done.stdout
     assert library.sources("weathercock gilded")[0] == "gone.md"
     assert hidden(library)
 
@@ -388,6 +390,145 @@ def test_a_document_moved_to_a_place_that_is_denied_is_not_shown_under_its_old_n
     damage_newest(library)
     assert "pay.md" in library.sources(QUESTION)
     assert "pay.md" not in library.sources(QUESTION, base=library.base(policy_path=policy))
+
+
+# --- deleted, or only moved out of sight? ------------------------------------------------------------------------------
+
+OTHER = "# Wages\n\nNothing is said of wages here.\n"
+OUT_OF_SIGHT = {
+    "into a closed class": {"memory/pay.md": WAGE},
+    "into a denied folder": {"shut/pay.md": WAGE},
+    "to another name in a denied folder": {"shut/2031/wages.md": WAGE},
+    "under an ignore file": {".ragignore": "box/\n", "box/wages.md": WAGE},
+    "under the ignore file of a folder": {"box/.ragignore": "*\n", "box/wages.md": WAGE},
+    "into a hidden folder": {".attic/wages.md": WAGE},
+    "to what is no markdown": {"wages.bak": WAGE},
+    "to a name that no document may have": {"box/wages\\.md": WAGE},
+    "to another letter case, and ignored": {".ragignore": "PAY.MD\n", "PAY.md": OTHER},
+    "to another folder, and edited": {"shut/Pay.md": OTHER},
+    "into a closed class, and edited": {"memory/pay.md": OTHER},
+    "with other line ends": {"shut/wages.md": WAGE.replace("\n", "\r\n")},
+    "in another encoding": {"shut/wages.md": b"\xff\xfe" + WAGE.encode("utf-16-le")},
+}
+
+
+@pytest.fixture
+def shut(library, tmp_path):
+    """A library whose policy denies a folder."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\ndeny: [shut/]\n", encoding="utf-8")
+    library.settings["policy_path"] = policy
+    return library
+
+
+@pytest.mark.parametrize("excluded", [(), ("box", "shut")], ids=["", "excluded"])
+@pytest.mark.parametrize("way", OUT_OF_SIGHT)
+def test_what_was_moved_out_of_sight_is_not_shown_as_deleted(shut, way, excluded):
+    shut.remove("pay.md")
+    shut.write(OUT_OF_SIGHT[way])
+    shut.ingest(exclude=excluded)
+    done = roll_back(shut.config(), 1, restore_deleted=True)
+    assert done.number == 1 and done.shown == ()
+    assert [each.source for each in done.refused] == ["pay.md"]
+    where = next(path for path in reversed(OUT_OF_SIGHT[way]) if path != ".ragignore")
+    assert where.rpartition("/")[2].partition("\\")[0] in done.refused[0].reason
+    assert hidden(shut)
+
+
+def test_what_came_back_where_it_is_left_out_is_not_shown_as_deleted(shut):
+    shut.remove("pay.md")
+    shut.ingest()
+    shut.write({"pay.md": OTHER, ".ragignore": "pay.md\n"})
+    [refused] = roll_back(shut.config(), 1, restore_deleted=True).refused
+    assert refused.reason.startswith("pay.md is there")
+    assert hidden(shut)
+
+
+def test_what_a_link_may_lead_to_is_not_shown_as_deleted(library, tmp_path):
+    library.write({"tower/pay.md": WAGE})
+    library.remove("pay.md")
+    library.ingest()
+    (library.corpus / "tower").rename(tmp_path / "elsewhere")
+    library.ingest()
+    (library.corpus / "Tower").symlink_to(tmp_path / "elsewhere")
+    [refused] = roll_back(library.config(), 2, restore_deleted=True).refused
+    assert (refused.source, refused.reason) == ("tower/pay.md", "Tower is a link, which is not followed")
+
+
+def test_the_name_of_a_document_of_the_same_class_keeps_nothing_hidden(library):
+    library.write({"a/README.md": "# North\n\nThe north door.\n", "b/README.md": "# South\n\nThe south door.\n"})
+    library.ingest()
+    library.remove("a/README.md")
+    library.ingest()
+    assert roll_back(library.config(), 2, restore_deleted=True).shown == ("a/README.md",)
+    assert "a/README.md" in library.sources("north door")
+
+
+@pytest.mark.parametrize("closed", ["file", "folder", "folder that is denied"])
+def test_nothing_deleted_is_shown_while_a_place_can_not_be_looked_at(shut, monkeypatch, closed):
+    place = "shut" if closed.endswith("denied") else "box"
+    shut.remove("pay.md")
+    shut.write({f"{place}/wages.md": WAGE})
+    shut.ingest(exclude=("box",))
+
+    def refuse(real, what):
+        def look(path, *rest, **options):
+            if os.fspath(path).rstrip("/").endswith(what):
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return real(path, *rest, **options)
+
+        return look
+
+    name, what = ("open", "wages.md") if closed == "file" else ("scandir", f"/{place}")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, refuse(getattr(os, name), what))
+        patched.setattr(os, "supports_dir_fd", {os.open, *os.supports_dir_fd})
+        done = roll_back(shut.config(), 1, restore_deleted=True)
+    [refused] = done.refused
+    assert refused.reason.startswith(f"it may still be there: {place}")
+    assert "can't be read (Permission denied)" in refused.reason
+    assert hidden(shut)
+
+
+def test_nothing_deleted_is_shown_where_the_corpus_is_not_there_or_another(library, tmp_path):
+    deleted(library)
+    library.ingest()
+    (tmp_path / "other").mkdir()
+    away = library.corpus.rename(tmp_path / "away")
+    for root, said in (
+        (library.corpus, "does not exist"),
+        (None, "does not exist"),
+        (tmp_path / "other", "was made from"),
+    ):
+        with pytest.raises(CorpusError, match=said):
+            roll_back(library.config(corpus_root=root), 1, restore_deleted=True)
+    assert library.generations.current() == 2, "nothing was changed"
+    library.corpus.mkdir()
+    [refused] = roll_back(library.config(), 1, restore_deleted=True).refused
+    assert "is its disk mounted?" in refused.reason
+    library.corpus.rmdir()
+    away.rename(library.corpus)
+    assert roll_back(library.config(corpus_root=None), 1, restore_deleted=True).shown == ("pay.md",)
+    assert library.sources(QUESTION)[0] == "pay.md"
+
+
+def test_a_rollback_says_why_a_deleted_document_is_not_shown(library):
+    library.remove("pay.md", "rope.md")
+    library.write({"memory/wages.md": WAGE})
+    library.ingest()
+    done = run_cli("rollback", "--restore-deleted", "--db", library.store_path)
+    assert done.returncode == 0
+    assert "Deleted since, and shown until the next rollback or ingest: rope.md." in done.stdout
+    assert "Not shown again: pay.md: its text is in memory/wages.md." in done.stdout
+
+
+def test_to_tell_deleted_from_moved_takes_linear_time():
+    def make(size):
+        gone = {f"{number}/README.md": Deleted(frozenset([str(number)]), SourceClass.DOCS) for number in range(size)}
+        there = [f"{number}/notes/README.md" for number in range(size)]
+        return gone, OnDisk({path: path for path in there}, files=there), dict.fromkeys(there, SourceClass.DOCS)
+
+    assert growth(make, lambda material: split_deleted(*material), 300) < 3
 
 
 # --- what can't be read now --------------------------------------------------------------------------------------------

@@ -106,13 +106,18 @@ def rollback(
     corpus: params.Corpus = None,
     collection: params.Collection = None,
     restore_deleted: Annotated[
-        bool, typer.Option("--restore-deleted", help="Show again what has been deleted from the corpus since.")
+        bool,
+        typer.Option(
+            "--restore-deleted",
+            help="Show again what was deleted from the corpus since, until the next rollback or ingest.",
+        ),
     ] = False,
 ) -> None:
     """Serve an older generation again. The next ingest starts from it.
 
     What its owner has withdrawn since (access: none, a secret, a rule of the policy or an ignore file, another class)
-    stays withdrawn, and so does what was deleted, unless asked for.
+    stays withdrawn, and so does what was deleted, unless asked for. Even then a document stays hidden whose name or text is
+    still in the corpus folder, in a place that is not indexed too: its owner may only have moved it out of sight.
     """
     from rag_mcp.maintenance import roll_back
 
@@ -122,7 +127,13 @@ def rollback(
     if done.withheld:
         typer.echo(f"Withdrawn since, so not shown as it was: {_some(done.withheld)}. An ingest decides anew.")
     if done.gone:
-        typer.echo(f"Deleted since, so not shown: {_some(done.gone)}. --restore-deleted shows them.")
+        typer.echo(f"Deleted since, so not shown: {_some(done.gone)}. --restore-deleted shows what is nowhere else.")
+    if done.shown:
+        typer.echo(f"Deleted since, and shown until the next rollback or ingest: {_some(done.shown)}.")
+    for refused in done.refused[:LISTED]:
+        typer.echo(one_line(f"Not shown again: {refused.source}: {refused.reason}."))
+    if len(done.refused) > LISTED:
+        typer.echo(f"… and {len(done.refused) - LISTED:,} more")
 
 
 def _some(names: Sequence[str], *, shown: int = 5) -> str:

@@ -20,7 +20,7 @@ from rag_mcp.places import is_inside
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.place import resolve_store, store_folder, store_root
 
-__all__ = ["begin_run"]
+__all__ = ["begin_run", "corpus_folder"]
 
 
 @contextmanager
@@ -28,7 +28,8 @@ def begin_run(
     config: Config, options: IngestOptions, progress: Progress | None, on_step: Callable[[Step], None] | None
 ) -> Iterator[Context]:
     """Hold the writer lock. Raises CorpusError, PolicyError, StoreLocked, StoreReadOnly or EmbedderError."""
-    root, policy, store = _corpus_root(config), load_policy(config.policy_path), GenerationStore(store_root(config))
+    root, policy = corpus_folder(config.corpus_root), load_policy(config.policy_path)
+    store = GenerationStore(store_root(config))
     _check_apart(root, resolve_store(store_folder(config)))
     step = on_step or (lambda _: None)
     with store.writer_lock(), Spool(store.folder) as spool:
@@ -50,14 +51,15 @@ def begin_run(
         )
 
 
-def _corpus_root(config: Config) -> Path:
-    if config.corpus_root is None:
+def corpus_folder(given: Path | None) -> Path:
+    """The real path of the folder that was given. Raises CorpusError when there is none."""
+    if given is None:
         raise CorpusError("No corpus folder: name it on the command line, or set RAG_MCP_CORPUS_ROOT.")
-    if not os.path.lexists(config.corpus_root):
-        raise CorpusError(f"The corpus folder does not exist: {config.corpus_root}")
-    if not os.path.isdir(config.corpus_root):
-        raise CorpusError(f"The corpus is not a folder: {config.corpus_root}")
-    return Path(os.path.realpath(config.corpus_root))
+    if not os.path.lexists(given):
+        raise CorpusError(f"The corpus folder does not exist: {given}")
+    if not os.path.isdir(given):
+        raise CorpusError(f"The corpus is not a folder: {given}")
+    return Path(os.path.realpath(given))
 
 
 def _check_apart(root: Path, store: Path) -> None:

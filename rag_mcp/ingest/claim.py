@@ -74,5 +74,5 @@ def _refusal(store: Path, root: Path) -> CorpusError:
     gone = "" if other is None or os.path.exists(other) else ", which is gone"
     return CorpusError(
         f"The store {store} was made from {other or 'other files'}{gone}, not from {root}: refused, nothing was changed. "
-        "Give each folder a store of its own (--db); if the folder was moved or renamed, run once with --adopt."
+        "Give each folder a store of its own (--db); if the folder was moved or renamed, ingest it once with --adopt."
     )

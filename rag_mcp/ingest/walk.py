@@ -48,6 +48,8 @@ __all__ = [
     "FileGone",
     "FileRefused",
     "FileUnreadable",
+    "is_link",
+    "read_beneath",
     "read_file",
     "walk_corpus",
 ]
@@ -219,10 +221,11 @@ def read_file(root: Path, file: CorpusFile, *, max_bytes: int = MAX_FILE_BYTES) 
     """
     if path_problem(file.path) is not None:
         raise FileRefused(f"{printable(file.path)}: not a path inside the corpus.")
-    return _read_beneath(root, file.path, max_bytes)
+    return read_beneath(root, file.path, max_bytes)
 
 
-def _read_beneath(root: Path, path: str, max_bytes: int) -> bytes:
+def read_beneath(root: Path, path: str, max_bytes: int) -> bytes:
+    """As ``read_file``, for a name that no document may have as well."""
     for attempt in range(READ_ATTEMPTS):
         if attempt:
             time.sleep(READ_PAUSE_S)
@@ -361,7 +364,7 @@ class _Walk:
     def _read(self, path: str) -> bytes:
         """Raises IgnoreUnusable; an ignore file that can't be read hides what it would have hidden, and more."""
         try:
-            return _read_beneath(Path(self.root), path, MAX_IGNORE_BYTES)
+            return read_beneath(Path(self.root), path, MAX_IGNORE_BYTES)
         except CorpusError as error:
             raise IgnoreUnusable(str(error).removeprefix(f"{printable(path)}: ").rstrip(".")) from error
 
@@ -444,7 +447,7 @@ class _Walk:
 
     def _fault(self, entry: os.DirEntry[str], path: str, is_folder: bool) -> str | None:
         """Name what is wrong with an entry that belongs to the corpus by its name, or None."""
-        if entry.is_symlink() or (is_folder and _is_junction(entry)):
+        if is_link(entry):
             return "symlink"
         return name_problem(entry.name) if is_folder else path_problem(path)
 
@@ -501,9 +504,10 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_junction(entry: os.DirEntry[str]) -> bool:
-    if os.name != "nt":
-        return False
+def is_link(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a symlink, or the junction that Windows has for folders. Raises OSError."""
+    if os.name != "nt" or entry.is_symlink():
+        return entry.is_symlink()
     tag = getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0)
     return bool(tag) and tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)
 
