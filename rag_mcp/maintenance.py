@@ -102,7 +102,7 @@ def _older(store: GenerationStore, live: int, number: int | None) -> int:
 
 def _causes(store: GenerationStore, target: int, record: Withdrawals) -> dict[str, set[Cause]]:
     """Why documents of generation ``target`` stay hidden."""
-    from rag_mcp.stores.embedded.manifest import read_manifest
+    from rag_mcp.stores.embedded.manifest_file import read_manifest
 
     held = read_manifest(store.path(target) / "manifest.json").files
     return {
@@ -116,7 +116,8 @@ def _split_deleted(
     config: Config, store: GenerationStore, record: Withdrawals, gone: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[Skipped, ...]]:
     from rag_mcp.ingest.deleted import Deleted, look_everywhere, split_deleted
-    from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+    from rag_mcp.stores.embedded.manifest_file import read_manifest
+    from rag_mcp.stores.manifest import Manifest
 
     manifests: dict[int, Manifest] = {}
     for number in store.numbers():
@@ -196,7 +197,7 @@ def repair(config: Config) -> list[str]:
 def _refill_cache(store: GenerationStore, number: int) -> int:
     """Vectors taken over; none when the vector index or the manifest can't be trusted."""
     from rag_mcp.stores.embedded.cache import EmbeddingCache
-    from rag_mcp.stores.embedded.manifest import read_manifest
+    from rag_mcp.stores.embedded.manifest_file import read_manifest
     from rag_mcp.stores.embedded.vectors import ChromaReader, check_database
     from rag_mcp.stores.embedded.verify import changed_files
 

@@ -19,7 +19,7 @@ from rag_mcp.knowledge import KnowledgeBase
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import SearchRequest
 from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest import read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
 
 
 class Library:

@@ -45,6 +45,8 @@ PURE = (
     "text/tally.py",
     "access/policy.py",
     "access/profiles.py",
+    "stores/base.py",
+    "stores/manifest.py",
     "errors.py",
     "models.py",
 )
@@ -105,6 +107,11 @@ def test_imports_point_from_the_front_doors_to_the_values(path):
             continue
         assert level_of(target) <= level_of(own), f"{name_of(path)} imports rag_mcp.{target}"
         assert STRANGERS.get(own) != target, f"{name_of(path)} imports rag_mcp.{target}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("stores/*.py")), ids=name_of)
+def test_what_a_store_is_depends_on_no_store(path):
+    assert not [module for module, _ in imported(ast.walk(tree_of(path))) if "rag_mcp.stores.embedded" in module]
 
 
 def test_no_module_needs_itself_to_be_imported():

@@ -19,8 +19,8 @@ from rag_mcp.ingest.walk import FileUnreadable
 from rag_mcp.maintenance import examine, roll_back
 from rag_mcp.models import Mode, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
-from rag_mcp.stores.embedded.manifest import Manifest
 from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw
+from rag_mcp.stores.manifest import Manifest
 
 WAGE = "# Wages\n\nThe bellringer is paid nine groats a week.\n"
 OPEN = {"bells.md": "# Bells\n\nThe bells are rung at noon.\n", "rope.md": "# Rope\n\nThe rope hangs in the tower.\n"}

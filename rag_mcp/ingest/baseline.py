@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from rag_mcp.errors import StoreDamaged, StoreEmpty
 from rag_mcp.ingest.context import Context
 from rag_mcp.stores.embedded.generations import Generation
-from rag_mcp.stores.embedded.manifest import FileEntry, Manifest, read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
+from rag_mcp.stores.manifest import FileEntry, Manifest
 
 __all__ = ["Baseline", "open_baseline"]
 

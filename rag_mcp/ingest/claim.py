@@ -13,7 +13,7 @@ from rag_mcp.errors import CorpusError, StoreDamaged
 from rag_mcp.ingest.walk import CorpusFile
 from rag_mcp.places import same_folder
 from rag_mcp.stores.embedded.generations import Generation, GenerationStore
-from rag_mcp.stores.embedded.manifest import read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.embedded.owner import Owner, made_from, made_here
 
 __all__ = ["Claim", "check_same_files", "claimed"]

@@ -15,7 +15,8 @@ from rag_mcp.ingest.statcache import status_of, write_stat_cache
 from rag_mcp.ingest.withdrawals import settle_withdrawals
 from rag_mcp.stores.embedded.collector import KEPT_GENERATIONS, collect_for_good
 from rag_mcp.stores.embedded.files import writing
-from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
+from rag_mcp.stores.manifest import Manifest
 
 __all__ = ["collect", "remember"]
 

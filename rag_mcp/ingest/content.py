@@ -18,7 +18,7 @@ from rag_mcp.ingest.spool import SpooledMapping
 from rag_mcp.ingest.statcache import FileStat, status_of
 from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadable, read_file
 from rag_mcp.models import Skipped
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 
 # A run with nothing to do must not pay for loading the guard's patterns, the chunker and the languages.
 if TYPE_CHECKING:

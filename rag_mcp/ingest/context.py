@@ -18,7 +18,7 @@ from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import StatCache
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest import METADATA_VERSION
+from rag_mcp.stores.manifest import METADATA_VERSION
 from rag_mcp.text.chunking import CHUNKER_VERSION, ChunkLimits
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.plan import Delta, FilePlan, diff_chunks
 from rag_mcp.ingest.spool import SpooledMapping
 from rag_mcp.models import Chunk
-from rag_mcp.stores.embedded.manifest import FileEntry, Manifest
+from rag_mcp.stores.manifest import FileEntry, Manifest
 from rag_mcp.text.series import group_series, members_to_read
 
 if TYPE_CHECKING:

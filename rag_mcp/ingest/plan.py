@@ -12,7 +12,7 @@ from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.statcache import status_of
 from rag_mcp.ingest.walk import CorpusFile, CorpusListing
 from rag_mcp.models import Skipped, SourceClass
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 
 __all__ = ["Delta", "FilePlan", "PlannedFile", "check_shrink", "diff_chunks", "make_plan", "same_place"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.embedded.manifest import FileEntry, chunk_digest, chunk_id
+from rag_mcp.stores.manifest import FileEntry, chunk_digest, chunk_id
 from rag_mcp.text.dates import undated, undated_headings
 from rag_mcp.text.series import PassageKey, SeriesDay, SeriesPlan, collapse, series_of
 

@@ -9,7 +9,7 @@ from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
 from rag_mcp.models import Chunk, Passage, SourceClass
 from rag_mcp.stores.embedded.generations import Generation
 from rag_mcp.stores.embedded.keywords import TantivyReader
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.series import series_of
 
 __all__ = ["restore_file", "stored_chunks"]

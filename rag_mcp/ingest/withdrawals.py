@@ -10,8 +10,9 @@ from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
 from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw, write_withdrawals
+from rag_mcp.stores.manifest import Manifest
 
 __all__ = ["record_withdrawals", "settle_withdrawals"]
 

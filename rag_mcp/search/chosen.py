@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from rag_mcp.errors import InvalidArgument
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.properties import Narrowing
 from rag_mcp.text.sanitize import printable
 

@@ -15,7 +15,7 @@ from rag_mcp.requests import DocumentRequest, ListRequest
 from rag_mcp.search.chosen import chosen
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.search.naming import Shown, nearest, resolve
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.globs import composed
 from rag_mcp.text.links import link_target
 from rag_mcp.text.properties import Properties

@@ -12,7 +12,7 @@ from rag_mcp.errors import InvalidArgument, StoreDamaged
 from rag_mcp.models import Chunk
 from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.shape import cut_at
-from rag_mcp.stores.embedded.manifest import ChunkRef
+from rag_mcp.stores.manifest import ChunkRef
 
 __all__ = ["Excerpt", "excerpt"]
 

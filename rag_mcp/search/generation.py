@@ -19,7 +19,7 @@ from rag_mcp.stores.base import Snapshot, VectorReader
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
-    from rag_mcp.stores.embedded.manifest import Manifest
+    from rag_mcp.stores.manifest import Manifest
 
 __all__ = ["OpenGeneration"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from rag_mcp.access.policy import is_markdown
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.globs import folded
 
 __all__ = ["Names", "Shown", "nearest", "names_of", "resolve"]

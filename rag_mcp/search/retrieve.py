@@ -12,7 +12,7 @@ from rag_mcp.requests import SearchRequest
 from rag_mcp.search.chosen import chosen
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, Subject, VectorHit, VectorReader
-from rag_mcp.stores.embedded.manifest import Manifest
+from rag_mcp.stores.manifest import Manifest
 from rag_mcp.text.series import state_on
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from rag_mcp.search.documents import visible_counts
 from rag_mcp.stores.embedded.absent import live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
-from rag_mcp.stores.embedded.manifest import FileEntry
 from rag_mcp.stores.embedded.place import store_root
+from rag_mcp.stores.manifest import FileEntry
 
 if TYPE_CHECKING:
     from rag_mcp.search.generation import OpenGeneration

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rag_mcp.embedders.base import Vectors
-    from rag_mcp.stores.embedded.manifest import Manifest
 
 __all__ = [
     "Changes",

@@ -10,7 +10,7 @@ from support import Library, growth
 
 from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.search.naming import Names, names_of, nearest, resolve
-from rag_mcp.stores.embedded.manifest import FileEntry
+from rag_mcp.stores.manifest import FileEntry
 
 
 def entry(title: str = "", *, aliases: tuple[str, ...] = (), links: tuple[str, ...] = ()) -> FileEntry:

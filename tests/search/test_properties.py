@@ -13,7 +13,7 @@ from support import Library, cli_json, growth, run_cli
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.requests import ListRequest
-from rag_mcp.stores.embedded.manifest import read_manifest, write_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest, write_manifest
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.properties import Narrowing, body_properties, own_day
 

@@ -16,7 +16,7 @@ from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.excerpt import excerpt
-from rag_mcp.stores.embedded.manifest import ChunkRef
+from rag_mcp.stores.manifest import ChunkRef
 
 SENTENCES = " ".join(f"The ferryman counted {n} oars and wrote the sum into book {n % 9}." for n in range(400))
 # No stretch of a document occurs twice in it, so that a place shown is found again.

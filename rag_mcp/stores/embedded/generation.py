@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.files import file_digest, owners_only
-from rag_mcp.stores.embedded.manifest import Manifest, read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
+from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
     from rag_mcp.stores.embedded.keywords import TantivyReader

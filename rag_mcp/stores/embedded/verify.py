@@ -14,8 +14,9 @@ from rag_mcp.stores.embedded.files import digest_tree
 from rag_mcp.stores.embedded.generation import Generation, changed_files
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.keywords import TantivyReader
-from rag_mcp.stores.embedded.manifest import Manifest, chunk_digest, read_manifest
+from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
+from rag_mcp.stores.manifest import Manifest, chunk_digest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors

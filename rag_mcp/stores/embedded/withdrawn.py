@@ -23,7 +23,7 @@ from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.files import read_json, write_json
 from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest import Manifest
+from rag_mcp.stores.manifest import Manifest
 
 __all__ = [
     "WithdrawalWatch",

@@ -12,9 +12,10 @@ from rag_mcp.stores.base import Changes, KnownVectors
 from rag_mcp.stores.embedded.files import disk_is_full, remove_tree, writing
 from rag_mcp.stores.embedded.generation import Generation, GenerationInfo
 from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest import Manifest, write_manifest
+from rag_mcp.stores.embedded.manifest_file import write_manifest
 from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index
 from rag_mcp.stores.embedded.verify import checksums, verify_indexes
+from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors

@@ -6,12 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import Chunk, DocClass, SourceClass
-from rag_mcp.stores.embedded.files import read_json, write_json
 from rag_mcp.text.properties import Properties
 
 __all__ = [
@@ -21,8 +18,6 @@ __all__ = [
     "Manifest",
     "chunk_digest",
     "chunk_id",
-    "read_manifest",
-    "write_manifest",
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
@@ -123,58 +118,3 @@ def chunk_digest(chunk: Chunk) -> str:
     """Digest of everything stored for ``chunk``: equal digests need no rewriting."""
     record = json.dumps(asdict(chunk), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(record.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write durably; the layout favours fast reading over readability."""
-    files = {
-        source: [
-            entry.sha256,
-            entry.source_class.value,
-            entry.project,
-            entry.doc_class.value,
-            entry.title,
-            entry.series,
-            entry.day,
-            entry.rows,
-            entry.aliases,
-            entry.links,
-            dict(entry.properties),
-        ]
-        for source, entry in sorted(manifest.files.items())
-    }
-    value = {
-        "identity": dict(manifest.identity),
-        "derivation": dict(manifest.derivation),
-        "rejected": {source: list(reason) for source, reason in sorted(manifest.rejected.items())},
-        "notices": {source: list(texts) for source, texts in sorted(manifest.notices.items())},
-        "files": files,
-    }
-    write_json(path, value)
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises StoreDamaged when it is missing, torn or foreign."""
-    try:
-        raw = read_json(path)
-        if not isinstance(raw, dict):
-            raise TypeError("not an object")
-        return Manifest(
-            identity=raw["identity"],
-            derivation=raw["derivation"],
-            files={source: _entry(values) for source, values in raw["files"].items()},
-            rejected={source: (row[0], row[1]) for source, row in raw["rejected"].items()},
-            notices={source: tuple(texts) for source, texts in raw.get("notices", {}).items()},
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreDamaged("The manifest of this generation is damaged. Run: rag-mcp doctor --fix") from error
-
-
-def _entry(values: list[Any]) -> FileEntry:
-    sha256, source_class, project, doc_class, title, series, day, rows, *named = values
-    # Manifests of metadata version 2 end with the rows, those of version 3 with the links.
-    aliases, links = named[:2] or ((), ())
-    properties = named[2] if len(named) > 2 else {}
-    # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
-    kinds = SourceClass(source_class), project, DocClass(doc_class)
-    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links), properties)
