@@ -12,8 +12,8 @@ from support import Library, growth, run_cli
 from rag_mcp.access.withdrawal import Cause, Withdrawal
 from rag_mcp.errors import CorpusError, NotFound, StoreDamaged
 from rag_mcp.ingest import content
-from rag_mcp.ingest.deleted import Deleted, OnDisk, split_deleted
-from rag_mcp.ingest.options import IngestOptions, Step
+from rag_mcp.ingest.deleted import Deleted, OnDisk, look_everywhere, split_deleted
+from rag_mcp.ingest.options import MAX_FILE_BYTES, IngestOptions, Step
 from rag_mcp.ingest.run import run_ingest
 from rag_mcp.ingest.walk import FileUnreadable
 from rag_mcp.maintenance import examine, roll_back
@@ -510,6 +510,39 @@ def test_nothing_deleted_is_shown_where_the_corpus_is_not_there_or_another(libra
     away.rename(library.corpus)
     assert roll_back(library.config(corpus_root=None), 1, restore_deleted=True).shown == ("pay.md",)
     assert library.sources(QUESTION)[0] == "pay.md"
+
+
+def test_every_text_that_a_kept_generation_holds_under_the_name_counts(library):
+    reader = library.base()
+    library.sources(QUESTION, base=reader)  # keeps generation 1
+    library.write({"pay.md": OTHER})
+    library.ingest()
+    library.remove("pay.md")
+    library.write({"memory/wages.md": WAGE})
+    library.ingest()
+    assert library.generations.numbers() == [1, 2, 3]
+    [refused] = roll_back(library.config(), 2, restore_deleted=True).refused
+    assert (refused.source, refused.reason) == ("pay.md", "its text is in memory/wages.md")
+
+
+def test_a_store_that_does_not_say_whose_it_is_shows_nothing_deleted(library):
+    deleted(library)
+    library.ingest()
+    for name in ("corpus.json", "stat-cache.json"):
+        (library.store_path / name).unlink()
+    for sealed in library.store_path.glob("generations/*/generation.json"):
+        sealed.write_text(json.dumps({**json.loads(sealed.read_text("utf-8")), "notes": {}}), encoding="utf-8")
+    for root, said in ((library.corpus, "does not say"), (None, "No corpus folder")):
+        with pytest.raises(CorpusError, match=said):
+            roll_back(library.config(corpus_root=root), 1, restore_deleted=True)
+    assert library.generations.current() == 2
+
+
+def test_all_but_the_store_is_looked_at(library):
+    library.write({"store/a.md": WAGE, "box/store/b.md": OTHER, "box/big.md": b"x" * (MAX_FILE_BYTES + 1)})
+    found = look_everywhere(library.corpus, library.corpus / "store")
+    assert sorted(found.files) == ["bells.md", "box/big.md", "box/store/b.md", "pay.md", "rope.md"]
+    assert sorted(found.texts.values()) == ["bells.md", "box/store/b.md", "pay.md", "rope.md"]
 
 
 def test_a_rollback_says_why_a_deleted_document_is_not_shown(library):

@@ -89,7 +89,7 @@ def look_everywhere(root: Path, store: Path) -> OnDisk:
 
     found = OnDisk()
     try:
-        for path, entry, status in _everything(str(root), os.path.realpath(store)):
+        for path, entry, status in _everything(os.path.realpath(root), os.path.realpath(store)):
             found.paths.setdefault(folded(path), path)
             if is_link(entry):
                 found.links.add(folded(path))
