@@ -16,6 +16,7 @@ from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.excerpt import excerpt
+from rag_mcp.stores.embedded.keywords import TantivyReader
 from rag_mcp.stores.manifest import ChunkRef
 
 SENTENCES = " ".join(f"The ferryman counted {n} oars and wrote the sum into book {n % 9}." for n in range(400))
@@ -204,21 +205,47 @@ def test_the_work_grows_with_the_budget_and_not_with_its_square():
     assert growth(lambda size: size, read, 12_000) < 3
 
 
-@pytest.mark.parametrize("unit", ["\x9d", "\x1b]", "\u200b", "\u202e", "\ufe0f", "e\u0301\u0327"], ids=ascii)
-def test_an_answer_costs_what_it_shows_and_not_what_the_document_holds(library, unit):
-    small, large = 30_000, 240_000
-    head = "# Pump\n\nThe cellar pump is loud.\n\n"
-    library.write({f"{size}.md": head + unit * (size // len(unit)) + "\n" for size in (small, large)})
-    library.ingest()
-    caller = Caller(library, "restricted")
+UNITS = ("\x9d", "\x1b]", "\u200b", "\u202e", "\ufe0f", "e\u0301\u0327")
+SMALL, LARGE = 6_000, 48_000
+
+
+@pytest.fixture(scope="module")
+def pumps(tmp_path_factory):
+    """One store with a small and a large document of each unit.
+
+    No larger than this: passages that are all the same cost Chroma's index quadratic time.
+    """
+    folder = tmp_path_factory.mktemp("pumps")
+    with Library(folder / "corpus", folder / "store") as library:
+        for n, unit in enumerate(UNITS):
+            head = f"# Pump {n}\n\nThe cellar pump {n} is loud.\n\n"
+            library.write({f"{n}/{size}.md": head + unit * (size // len(unit)) + "\n" for size in (SMALL, LARGE)})
+        library.ingest()
+        yield Caller(library, "restricted")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=ascii)
+def test_an_answer_costs_what_it_shows_and_not_what_the_document_holds(pumps, unit, monkeypatch):
+    fetched: list[str] = []
+    fetch = TantivyReader.fetch
+
+    def counting(reader, classes, ids):
+        fetched.extend(ids)
+        return fetch(reader, classes, ids)
+
+    monkeypatch.setattr(TantivyReader, "fetch", counting)
 
     def read(size):
-        answer = caller.ask("get_document", source=f"{size}.md", max_chars=20_000)
+        fetched.clear()
+        answer = pumps.ask("get_document", source=f"{UNITS.index(unit)}/{size}.md", max_chars=4_000)
         assert "cellar pump" in answer["text"]
         assert not set(answer["text"]) & set("\x9d\x1b\u200b\u202e")
+        return len(fetched)
 
-    assert growth(lambda size: size, read, small) < 1
-    assert "cellar pump" in caller.search("cellar pump loud")["results"][0]["text"]
+    assert 0 < read(LARGE) <= read(SMALL) + 16
+    assert growth(lambda size: size, read, SMALL) < 1
+    found = [hit["text"] for hit in pumps.search("cellar pump loud")["results"]]
+    assert any(f"The cellar pump {UNITS.index(unit)} is loud." in text for text in found)
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
