@@ -125,6 +125,15 @@ def growth(make: Callable[[int], Any], work: Callable[[Any], object], size: int)
     return min(large for _, large in turns) / max(1, min(small for small, _ in turns)) / 8
 
 
+def keeps_pace(seconds: Callable[[int], float], size: int, *, at_most: float, floor: float) -> bool:
+    """Whether eight times ``size`` takes at most ``at_most`` times as long; anything below ``floor`` counts as that.
+
+    The small size is taken three times for its best, the large one once: what was slow because the machine was busy is
+    measured again, up to twice, so that only what is slow is measured more than once.
+    """
+    return any(seconds(8 * size) <= at_most * max(min(seconds(size) for _ in range(3)), floor) for _ in range(3))
+
+
 def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess:
     """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support import keeps_pace
 
 import rag_mcp
 from rag_mcp.errors import InvalidArgument
@@ -570,18 +571,16 @@ HEAVY = (
 
 @pytest.mark.parametrize("shape", HEAVY)
 def test_time_and_passages_go_with_the_size_of_a_file_and_not_with_its_blocks(shape: str) -> None:
-    def cost(size: int) -> tuple[float, int]:
-        text = shape * (size // len(shape))
-        best = 9e9
-        for _ in range(2):
-            started = time.process_time()
-            passages = chunk_text(text, title="T", count=words)
-            best = min(best, time.process_time() - started)
-        return best, len(passages)
+    small, passages = 20_000, {}
 
-    (small, _), (large, passages) = cost(30_000), cost(240_000)
-    assert large < 24 * max(small, 0.02)
-    assert passages < 240_000 / 60
+    def cost(size: int) -> float:
+        text = shape * (size // len(shape))
+        started = time.process_time()
+        passages[size] = len(chunk_text(text, title="T", count=words))
+        return time.process_time() - started
+
+    assert keeps_pace(cost, small, at_most=24, floor=0.01)
+    assert passages[8 * small] < 8 * small / 60
 
 
 # --- the real tokenizer ----------------------------------------------------------------------------------------------

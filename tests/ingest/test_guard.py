@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support import keeps_pace
 
 from rag_mcp.text import secret_keys as guard_keys
 from rag_mcp.text import secret_tokens as guard_tokens
@@ -334,22 +335,17 @@ UNITS = (
 )
 
 
-def cost(unit, size):
-    return _best_of_three((unit * (size // len(unit) + 1))[:size])
+def cost(text):
+    started = time.process_time()
+    find_secrets(text)
+    return time.process_time() - started
 
 
-def _best_of_three(text):
-    best = float("inf")
-    for _ in range(3):
-        started = time.process_time()
-        find_secrets(text)
-        best = min(best, time.process_time() - started)
-    return best
+def grows_in_proportion(unit, small, before=""):
+    def repeated(size):
+        return cost(before + (unit * (size // len(unit) + 1))[:size])
 
-
-def grows_in_proportion(unit, small):
-    """Eight times the text takes no more than sixteen times as long; up to three tries, for a busy machine."""
-    return any(cost(unit, 8 * small) <= 16 * max(cost(unit, small), 1e-3) for _ in range(3))
+    return keeps_pace(repeated, small, at_most=16, floor=1e-3)
 
 
 @pytest.mark.parametrize("tail", ["", "=", " ", "\n", ": a", "a1B2c3"])
@@ -384,11 +380,7 @@ def test_one_word_before_a_long_run_costs_time_in_proportion(run):
         "seed",
     ]
 
-    def growth(word):
-        small, large = (_best_of_three(word + (run * size)[:size]) for size in (10_000, 80_000))
-        return large / max(small, 1e-3)
-
-    slow = [word for word in words if not any(growth(word) <= 16 for _ in range(3))]
+    slow = [word for word in words if not grows_in_proportion(run, 10_000, before=word)]
     assert slow == []
 
 
