@@ -19,8 +19,8 @@ from rag_mcp.config import Config  # noqa: E402 - after the path, so that a chec
 from rag_mcp.evaluation.measure import measure_questions  # noqa: E402
 from rag_mcp.ingest import context, parse  # noqa: E402
 from rag_mcp.models import Mode  # noqa: E402
-from rag_mcp.text import chunking  # noqa: E402
-from rag_mcp.text.chunking import ChunkLimits  # noqa: E402
+from rag_mcp.text.embedded import embedded_text  # noqa: E402
+from rag_mcp.text.limits import ChunkLimits  # noqa: E402
 
 VARIANTS = {
     "254/200 (shipped)": (ChunkLimits(max_tokens=254), True),
@@ -42,7 +42,6 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--sets", nargs="*", default=["claude_docs", "ray_docs_a", "chunkeval_a", "clapnq_a"])
     options = parser.parse_args()
-    with_context = chunking.embedded_text
     print(
         "| max/soft tokens | passages | "
         + " | ".join(f"{name} nDCG@10 / chunk hit@5" for name in options.sets)
@@ -51,7 +50,7 @@ def main() -> int:
     print("| --- " * (len(options.sets) + 3) + "|")
     for number, (name, (limits, with_headings)) in enumerate(VARIANTS.items()):
         context.chunk_limits = lambda identity, limits=limits: limits
-        parse.embedded_text = with_context if with_headings else bare_text
+        parse.embedded_text = embedded_text if with_headings else bare_text
         cells, means, passages = [], [], 0
         for folder in options.sets:
             base = options.all / folder

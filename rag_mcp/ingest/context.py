@@ -19,7 +19,8 @@ from rag_mcp.ingest.statcache import StatCache
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.manifest import METADATA_VERSION
-from rag_mcp.text.chunking import CHUNKER_VERSION, ChunkLimits
+from rag_mcp.text.chunking import CHUNKER_VERSION
+from rag_mcp.text.limits import ChunkLimits
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder

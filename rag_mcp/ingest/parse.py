@@ -12,11 +12,14 @@ from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import CorpusError
 from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
 from rag_mcp.text.blocks import code_ranges
-from rag_mcp.text.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
+from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.decode import shorten_data_uris
 from rag_mcp.text.docclass import classify_doc
+from rag_mcp.text.embedded import embedded_text
 from rag_mcp.text.frontmatter import parse_front_matter
+from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide
+from rag_mcp.text.limits import ChunkLimits
 from rag_mcp.text.links import find_links
 from rag_mcp.text.properties import Properties, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask

@@ -15,9 +15,12 @@ import rag_mcp
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import Passage
 from rag_mcp.text.blocks import code_ranges
-from rag_mcp.text.chunking import ChunkLimits, chunk_text, embedded_text, first_heading
+from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.decode import decode
+from rag_mcp.text.embedded import embedded_text
 from rag_mcp.text.frontmatter import parse_front_matter
+from rag_mcp.text.headings import first_heading
+from rag_mcp.text.limits import ChunkLimits
 
 
 def words(text: str) -> int:

@@ -85,7 +85,8 @@ def test_after_any_edits_the_store_equals_a_fresh_build_and_nothing_is_embedded_
 
 
 def _embedded(library: Library) -> list[str]:
-    from rag_mcp.text.chunking import ChunkLimits, embedded_text
+    from rag_mcp.text.embedded import embedded_text
+    from rag_mcp.text.limits import ChunkLimits
 
     limits = ChunkLimits(max_tokens=254)
     found = []
