@@ -9,14 +9,17 @@ from rag_mcp.models import Mode
 from rag_mcp.search.relevance import Calibration, RelevanceModel, Thresholds, load_model
 from rag_mcp.stores.embedded.files import read_json, write_json
 
-__all__ = ["calibrated_model", "write_calibration"]
+__all__ = ["relevance_model", "write_calibration"]
 
 _NAME = "calibration.json"
 
 
-def calibrated_model(root: Path, identity: Mapping[str, object]) -> RelevanceModel:
-    """A calibration for another embedder, or a torn file, count as none: the shipped ones are always safe."""
+def relevance_model(root: Path | None, identity: Mapping[str, object]) -> RelevanceModel:
+    """The model for an index of this identity; with ``root`` None as shipped, whatever its owner calibrated. A calibration
+    for another embedder, or a torn file, count as none: the shipped ones are always safe."""
     model = load_model(str(identity.get("embedder_name", "")))
+    if root is None:
+        return model
     try:
         raw = read_json(root / _NAME)
     except (OSError, ValueError):

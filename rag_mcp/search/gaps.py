@@ -9,18 +9,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
 from rag_mcp.stores.embedded.files import owners_only
 
-__all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "read_gaps"]
+__all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "note_gap", "read_gaps"]
+
+_log = logging.getLogger(__name__)
 
 # Questions that share this part of their words are taken for one subject.
 _ALIKE = 0.5
@@ -43,6 +47,14 @@ class GapGroup:
     questions: tuple[str, ...]
     count: int
     last_at: str
+
+
+def note_gap(path: Path, question: str, reason: str) -> None:
+    """Add a question asked just now. A log that can't be written is warned of: no search fails for it."""
+    try:
+        append_gap(path, Gap(datetime.now(UTC).isoformat(timespec="seconds"), question, reason))
+    except OSError as error:
+        _log.warning("gap log can't be written: %s", error.strerror)
 
 
 def append_gap(path: Path, gap: Gap) -> None:

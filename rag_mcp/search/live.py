@@ -6,20 +6,22 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError, StoreDamaged, StoreError
-from rag_mcp.models import SourceClass
+from rag_mcp.models import Mode, SourceClass
 from rag_mcp.stores.embedded.absent import absence, live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.place import store_root
 
 if TYPE_CHECKING:
+    from rag_mcp.embedders.lazy import LazyEmbedder
     from rag_mcp.search.generation import OpenGeneration
+    from rag_mcp.search.retrieve import GenerationView
 
 __all__ = ["OPENING_WAIT_S", "VECTOR_WAIT_S", "Live", "LiveGeneration"]
 
@@ -43,6 +45,17 @@ class Live:
     marker: tuple[int, ...] | None
     fallback: str | None = None
     doubted: bool = False
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self.generation.generation.info.identity
+
+    def view(self, embedder: LazyEmbedder, mode: Mode) -> GenerationView:
+        """What one question of this mode reads; it waits a moment for vectors that are still loading, if it needs them."""
+        self.generation.begin_loading()
+        wait_s = 0.0 if mode is Mode.FTS else VECTOR_WAIT_S
+        view = self.generation.view(lambda: embedder.matching(self.identity), wait_s=wait_s)
+        return replace(view, fallback=self.fallback)
 
 
 class LiveGeneration:

@@ -32,7 +32,8 @@ _EXACT_ROWS = 1_000
 class GenerationView:
     """What one question reads of an open generation. ``series_days`` gives {series: {day: path}}. ``embedder`` raises
     EmbedderError when the model can't be had, and IndexMismatch when the store was built with another one; ``vectors``
-    is None, with the problem, when the vector index can't be trusted or is not loaded yet."""
+    is None, with the problem, when the vector index can't be trusted or is not loaded yet. ``fallback`` says why this is
+    not the generation it should be, if it is not."""
 
     number: int
     indexed_at: str
@@ -42,6 +43,7 @@ class GenerationView:
     vectors: VectorReader | None
     vectors_problem: str | None
     embedder: Callable[[], Embedder]
+    fallback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def _retrieve(scope: Scope, depth: int) -> Retrieved | None:
         scope=scope,
         mode=_answered_by(ids, near.hits),
         failed=tuple(broken),
-        problems=(*broken.values(), *([near.problem] if near.problem else [])),
+        problems=tuple(filter(None, (scope.view.fallback, *broken.values(), near.problem))),
         familiarity=near.familiarity,
     )
     # Texts live in the keyword index: without it the vector index alone has nothing to show.

@@ -13,57 +13,37 @@ from rag_mcp.access.profiles import Rights, profile_problem
 from rag_mcp.answers import Status
 from rag_mcp.config import Config
 from rag_mcp.embedders import check_embedder_name
-from rag_mcp.errors import EmbedderError, RagMcpError
+from rag_mcp.errors import EmbedderError, RagMcpError, StoreAbsent
 from rag_mcp.models import Notice, Skipped
 from rag_mcp.search.documents import visible_counts
-from rag_mcp.stores.embedded.absent import live_generation
+from rag_mcp.stores.embedded.absent import corpus_note, live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
 from rag_mcp.stores.embedded.place import store_root
 from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from rag_mcp.search.generation import OpenGeneration
+    from rag_mcp.search.live import Live
     from rag_mcp.stores.base import SnapshotInfo
 
-__all__ = ["build_status", "doubtful_settings", "other_policy", "visible_report"]
+__all__ = ["build_status", "doubtful_settings", "other_policy", "status_without_store", "visible_report"]
 
 
-def build_status(
-    opened: OpenGeneration | None,
-    rights: Rights,
-    *,
-    root: Path,
-    embedder: str,
-    telemetry: Mapping[str, object],
-    fallback: str | None,
-) -> Status:
-    """``opened`` None is an empty store."""
+def build_status(live: Live, rights: Rights, config: Config, root: Path) -> Status:
+    """How what answers is, as far as ``rights`` show it. Requests are counted by the server, which puts them in."""
+    opened = live.generation
     last = read_last_run(root)
-    skipped, notices = visible_report(last, rights, opened.manifest.files if opened is not None else {})
-    if opened is None:
-        return Status(
-            ok=False,
-            profile=rights.profile.name,
-            generation=None,
-            indexed_at=None,
-            embedder=embedder,
-            vector_ready=False,
-            degraded_reason=fallback,
-            inventory={},
-            integrity={},
-            telemetry=telemetry,
-            skipped=skipped,
-            notices=notices,
-        )
+    skipped, notices = visible_report(last, rights, opened.manifest.files)
     failed = opened.vectors_failed()
-    reasons = [reason for reason in (fallback, failed) if reason]
+    reasons = [reason for reason in (live.fallback, failed) if reason]
+    notes = (corpus_note(config), other_policy(opened.generation.info, rights.policy))
     return Status(
         ok=not reasons,
         profile=rights.profile.name,
         generation=opened.number,
         indexed_at=opened.indexed_at,
-        embedder=str(opened.generation.info.identity.get("embedder_name", embedder)),
+        embedder=str(live.identity.get("embedder_name", config.embedder)),
         vector_ready=opened.vectors_ready() and failed is None,
         degraded_reason="; ".join(reasons) or None,
         inventory={name.value: counts for name, counts in visible_counts(opened, rights).items()},
@@ -72,9 +52,30 @@ def build_status(
             "keyword_index": "ready",
             "last_checked_at": last.finished_at if last is not None else None,
         },
-        telemetry=telemetry,
+        telemetry=Telemetry().snapshot(()),
         skipped=skipped,
         notices=notices,
+        notes=tuple(note for note in notes if note),
+    )
+
+
+def status_without_store(absent: StoreAbsent, rights: Rights, config: Config, root: Path) -> Status:
+    """What there is to say where nothing is indexed."""
+    skipped, notices = visible_report(read_last_run(root), rights, {})
+    return Status(
+        ok=False,
+        profile=rights.profile.name,
+        generation=None,
+        indexed_at=None,
+        embedder=config.embedder,
+        vector_ready=False,
+        degraded_reason="nothing is indexed at the configured place; the notes say what to run",
+        inventory={},
+        integrity={},
+        telemetry=Telemetry().snapshot(()),
+        skipped=skipped,
+        notices=notices,
+        notes=(str(absent),),
     )
 
 
