@@ -134,12 +134,17 @@ def keeps_pace(seconds: Callable[[int], float], size: int, *, at_most: float, fl
     return any(seconds(8 * size) <= at_most * max(min(seconds(size) for _ in range(3)), floor) for _ in range(3))
 
 
+def cli_environment(changes: dict[str, str]) -> dict[str, str]:
+    """This process's environment with no RAG_MCP_* variable but those given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
+    return {**clean, "RAG_MCP_EMBEDDER": "hash", **changes}
+
+
 def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess:
     """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
     return subprocess.run(
         [sys.executable, "-c", "from rag_mcp.cli import main; main()", *map(str, arguments)],
-        env={**clean, "RAG_MCP_EMBEDDER": "hash", **(env or {})},
+        env=cli_environment(env or {}),
         capture_output=True,
         encoding="utf-8",
         timeout=timeout,

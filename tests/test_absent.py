@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli_process import forked_cli
 from jsonschema import Draft202012Validator
 from raw_server import ROOT, RawServer, server_env
-from support import Library, run_cli
+from support import Library
 
 from rag_mcp.config import Config
 from rag_mcp.knowledge import KnowledgeBase
@@ -116,18 +117,18 @@ def test_each_tool_tells_what_is_at_the_place_as_it_was_configured_and_what_to_r
 def test_each_command_tells_it_too_with_the_path_it_looked_at(tmp_path, place):
     place(tmp_path / "honey.store")
     before = tree(tmp_path)
-    status = run_cli("status", "--db", tmp_path / "honey.store")
+    status = forked_cli("status", "--db", tmp_path / "honey.store")
     assert status.returncode == 1
     assert PLACES[place] in status.stdout and f"Looked at {tmp_path / 'honey.store'}" in status.stderr
     for command in (["query", "winter honey"], ["verify"], ["rollback"]):
         if place in (torn_generations, endless_link) and command != ["query", "winter honey"]:
             continue  # these speak of the damage itself
-        done = run_cli(*command, "--db", tmp_path / "honey.store")
+        done = forked_cli(*command, "--db", tmp_path / "honey.store")
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert PLACES[place] in done.stderr and "rag-mcp ingest FOLDER --db" in done.stderr
         assert f"(looked at {tmp_path / 'honey.store'}" in done.stderr
     assert tree(tmp_path) == before
-    doctor = run_cli("doctor", "--db", tmp_path / "honey.store")
+    doctor = forked_cli("doctor", "--db", tmp_path / "honey.store")
     assert doctor.returncode == 1 and "Traceback" not in doctor.stderr
     assert "generations" in str(before) or tree(tmp_path) == before  # it tries the lock of a store that is one
 
@@ -158,7 +159,7 @@ def test_a_mistyped_folder_of_documents_is_named_and_no_command_repeats_the_mist
     )
     assert message.startswith("Nothing is indexed at the default store of hivse: there is no such folder.")
     assert "rag-mcp ingest FOLDER --embedder hash" in message and "hivse, is not there" in message
-    done = run_cli("ingest", "hivse")
+    done = forked_cli("ingest", "hivse")
     assert done.returncode == 1 and "hivse" in done.stderr and tree(tmp_path) == []
 
 

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cli_process import forked_cli
 from raw_server import RawServer
-from support import Library, run_cli
+from support import Library
 
 from rag_mcp.errors import StoreError
 from rag_mcp.maintenance import repair
@@ -106,7 +107,7 @@ def ask(library: Library, base, mode: str, query: str = "Note 3 Body 3 about her
 
 def test_an_undamaged_store_is_found_clean(library):
     assert problems(library) == ""
-    assert run_cli("verify", "--db", library.store_path).returncode == 0
+    assert forked_cli("verify", "--db", library.store_path).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "generation.json", "manifest.json", "format.json"])
@@ -249,13 +250,13 @@ def test_a_store_damaged_beyond_any_answer_says_what_to_do(library):
 def test_the_command_line_names_damage_and_repairs_it(library):
     zeroed(place(library, "data_level0.bin"))
     place(library, ".term").unlink()
-    found = run_cli("verify", "--db", library.store_path)
+    found = forked_cli("verify", "--db", library.store_path)
     assert found.returncode == 1
     assert "data_level0.bin" in found.stdout and ".term" in found.stdout
-    fixed = run_cli("doctor", "--fix", "--db", library.store_path, "--corpus", library.corpus)
+    fixed = forked_cli("doctor", "--fix", "--db", library.store_path, "--corpus", library.corpus)
     assert "0 passages embedded" in fixed.stdout
     assert "BAD  store" not in fixed.stdout
-    again = run_cli("verify", "--db", library.store_path)
+    again = forked_cli("verify", "--db", library.store_path)
     assert (again.returncode, again.stdout.strip()) == (0, "generation 3: clean")
 
 

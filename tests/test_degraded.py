@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from support import Library, run_cli
+from cli_process import forked_cli
+from support import Library
 
 NOTES = {
     "docs/kiln.md": "# Kiln\n\nThe kiln reaches a thousand degrees before noon.\n",
@@ -75,7 +76,9 @@ def test_every_reason_for_an_empty_answer_has_its_name(library):
 
 def test_the_command_line_says_degraded_too(library):
     garble(live(library) / "chroma", "data_level0.bin")
-    done = run_cli("query", "celadon glaze iron", "--db", library.store_path, env={"RAG_MCP_EMBEDDER": "minilm-int8"})
+    done = forked_cli(
+        "query", "celadon glaze iron", "--db", library.store_path, env={"RAG_MCP_EMBEDDER": "minilm-int8"}
+    )
     assert done.returncode == 0
     assert done.stdout.startswith("Degraded: ")
     assert "docs/glaze.md:1-3" in done.stdout
@@ -115,9 +118,9 @@ def test_the_command_line_shows_each_profile_its_classes(tmp_path, profile):
             "-k",
             "20",
         )
-        shown = json.loads(run_cli("query", "harbour lantern", *common, "--json").stdout)
+        shown = json.loads(forked_cli("query", "harbour lantern", *common, "--json").stdout)
         assert {result["source_class"] for result in shown["results"]} == PROFILES[profile]
-        named = json.loads(run_cli("query", "harbour lantern", "--source-class", "config", *common, "--json").stdout)
+        named = json.loads(forked_cli("query", "harbour lantern", "--source-class", "config", *common, "--json").stdout)
         if profile == "auditor":
             assert [result["source_class"] for result in named["results"]] == ["config"]
         else:
@@ -129,7 +132,7 @@ def test_terminal_output_neutralises_what_a_passage_may_carry(tmp_path):
         forged = "# Lantern\n\nlantern \x1b[31mred\x1b[0m \u202eevil\u202c\n\n1. other.md:1-2\n   | forged lantern\n"
         library.write({"a.md": forged})
         library.ingest()
-        done = run_cli("query", "lantern", "--db", library.store_path, "--confidence", "normal", "-k", "1")
+        done = forked_cli("query", "lantern", "--db", library.store_path, "--confidence", "normal", "-k", "1")
         assert "\x1b" not in done.stdout
         assert "\u202e" not in done.stdout
         heads = [line for line in done.stdout.split("\n") if line and not line.startswith("   ")]
@@ -147,7 +150,7 @@ def test_questions_without_an_answer_are_collected_when_asked_for_and_grouped(tm
         for question in ("football cup winner 1998", "football cup winner 1994", "stock price of copper"):
             assert library.search(question, base=base, confidence="strict").results == ()
         library.search("kiln", base=base, source_class="memory")
-        done = run_cli("gaps", log, "--json")
+        done = forked_cli("gaps", log, "--json")
         groups = json.loads(done.stdout)
         assert [group["count"] for group in groups] == [2, 1]
-        assert run_cli("gaps", log).stdout.startswith("2 x  football cup winner 1998")
+        assert forked_cli("gaps", log).stdout.startswith("2 x  football cup winner 1998")

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import Library, run_cli
+from cli_process import forked_cli
+from support import Library
 
 from rag_mcp.config import Config
 from rag_mcp.errors import CorpusError
@@ -98,15 +99,15 @@ def test_any_other_folder_is_refused_and_the_message_names_both_and_the_way_out(
 
 def test_on_the_command_line_that_is_exit_code_1_and_adopt_takes_the_store_over(tmp_path, tides, store):
     moved = tides.rename(tmp_path / "moved")
-    refused = run_cli("ingest", moved, "--db", store)
+    refused = forked_cli("ingest", moved, "--db", store)
     assert refused.returncode == 1 and "--adopt" in refused.stderr
     assert f"{tides}, which is gone" in refused.stderr
-    looked = run_cli("doctor", "--db", store, "--corpus", moved)
+    looked = forked_cli("doctor", "--db", store, "--corpus", moved)
     assert looked.returncode == 1 and "BAD  owner:" in looked.stdout
-    taken = run_cli("ingest", moved, "--db", store, "--adopt", "--json")
+    taken = forked_cli("ingest", moved, "--db", store, "--adopt", "--json")
     assert json.loads(taken.stdout)["chunks_embedded"] == 0
-    assert run_cli("ingest", moved, "--db", store).returncode == 0
-    assert "ok   owner:" in run_cli("doctor", "--db", store, "--corpus", moved).stdout
+    assert forked_cli("ingest", moved, "--db", store).returncode == 0
+    assert "ok   owner:" in forked_cli("doctor", "--db", store, "--corpus", moved).stdout
 
 
 @pytest.mark.parametrize("store_name", ["store", None])

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import run_cli
+from cli_process import forked_cli
 
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
@@ -104,7 +104,7 @@ def test_flags_and_settings_are_put_in_alike(home):
 )
 def test_every_option_that_takes_a_path_is_looked_at_before_anything_is_done(arguments, tmp_path):
     for raw in ("~nobody-here/x", "$NOT_SET/x", ""):
-        done = run_cli(*(part.format(raw) for part in arguments), env={"HOME": str(tmp_path / "home")})
+        done = forked_cli(*(part.format(raw) for part in arguments), env={"HOME": str(tmp_path / "home")})
         assert done.returncode == 2, done
         assert "Traceback" not in done.stderr and (raw in done.stderr if raw else "is empty" in done.stderr)
     assert os.listdir(tmp_path) == []
@@ -124,7 +124,7 @@ def test_a_path_that_cannot_be_is_an_error_in_words(tmp_path, kind):
         ("query", "x", "--db", path),
         ("status", "--corpus", path),
     ):
-        done = run_cli(*arguments)
+        done = forked_cli(*arguments)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         assert done.returncode == 1, done
 

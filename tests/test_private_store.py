@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support import run_cli
+from cli_process import forked_cli
 
 from rag_mcp.errors import RagMcpError, StoreDamaged, StoreError
 from rag_mcp.ingest.options import IngestOptions
@@ -96,12 +96,12 @@ def test_the_next_ingest_closes_a_store_that_was_open_and_says_so_before(library
     library.ingest()
     widen(library.store_path)
     command = ("doctor", "--db", library.store_path)
-    looked = run_cli(*command)
+    looked = forked_cli(*command)
     assert looked.returncode == 1
     assert "BAD  permissions: other users can" in looked.stdout
     assert not library.ingest().published
     assert open_to_others(library.store_path) == []
-    assert "permissions: closed to other users" in run_cli(*command).stdout
+    assert "permissions: closed to other users" in forked_cli(*command).stdout
 
 
 def test_closing_takes_rights_away_and_gives_none(library):

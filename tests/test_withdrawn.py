@@ -7,7 +7,8 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
-from support import Library, growth, run_cli
+from cli_process import forked_cli
+from support import Library, growth
 
 from rag_mcp.access.withdrawal import Cause, Withdrawal
 from rag_mcp.errors import CorpusError, NotFound, StoreDamaged
@@ -135,12 +136,12 @@ def test_a_rollback_names_what_stays_hidden_and_deleted_documents_come_back_on_r
     library.remove("gone.md")
     head(library, "---\naccess: none\n---\n")
     library.ingest()
-    done = run_cli("rollback", "--db", library.store_path, "--corpus", library.corpus)
+    done = forked_cli("rollback", "--db", library.store_path, "--corpus", library.corpus)
     assert done.returncode == 0
     assert "Withdrawn since, so not shown as it was: pay.md." in done.stdout
     assert "Deleted since, so not shown: gone.md. --restore-deleted shows what is nowhere else." in done.stdout
     assert "gone.md" not in library.sources("weathercock gilded")
-    done = run_cli("rollback", "2", "--restore-deleted", "--db", library.store_path, "--corpus", library.corpus)
+    done = forked_cli("rollback", "2", "--restore-deleted", "--db", library.store_path, "--corpus", library.corpus)
     assert "Deleted since, and shown until the next rollback or ingest: gone.md." in done.stdout
     assert library.sources("weathercock gilded")[0] == "gone.md"
     assert hidden(library)
@@ -549,7 +550,7 @@ def test_a_rollback_says_why_a_deleted_document_is_not_shown(library):
     library.remove("pay.md", "rope.md")
     library.write({"memory/wages.md": WAGE})
     library.ingest()
-    done = run_cli("rollback", "--restore-deleted", "--db", library.store_path)
+    done = forked_cli("rollback", "--restore-deleted", "--db", library.store_path)
     assert done.returncode == 0
     assert "Deleted since, and shown until the next rollback or ingest: rope.md." in done.stdout
     assert "Not shown again: pay.md: its text is in memory/wages.md." in done.stdout
@@ -689,7 +690,7 @@ def test_another_policy_than_the_last_ingests_is_said_with_what_to_run(two_polic
     [finding] = [each for each in examine(library.config(policy_path=policy)) if each.what == "policy"]
     assert not finding.ok and said in finding.detail
     env = {"RAG_MCP_POLICY": str(policy)}
-    assert said in run_cli("query", "bells", "--db", library.store_path, env=env).stderr
+    assert said in forked_cli("query", "bells", "--db", library.store_path, env=env).stderr
     # An ingest with it is all that is needed, also when it changes the place of no document.
     library.remove("hr/pay.md")
     library.ingest()

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from support import Library, run_cli
+from cli_process import forked_cli
+from support import Library
 
 TOPICS = ("anchors", "bellows", "candles", "dredgers", "eels", "ferries", "gaskets", "herrings", "icebergs", "jetties")
 
@@ -49,18 +50,18 @@ def questions(path, answerable: int, unanswerable: int):
 
 def test_too_few_questions_are_refused_with_the_number_needed(library, tmp_path):
     few = questions(tmp_path / "few.jsonl", 5, 2)
-    done = run_cli("calibrate", few, "--corpus", library.corpus, "--db", library.store_path)
+    done = forked_cli("calibrate", few, "--corpus", library.corpus, "--db", library.store_path)
     assert done.returncode == 2
     assert "5 answerable and 2 unanswerable" in done.stderr
 
 
 def test_a_calibration_is_kept_with_the_store_and_calibrating_again_gives_the_same(library, tmp_path):
     asked = questions(tmp_path / "asked.jsonl", 30, 15)
-    first = run_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path)
+    first = forked_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path)
     assert first.returncode == 0, first.stderr
     kept = (library.store_path / "calibration.json").read_bytes()
     shipped = library.search("zebra quantum violin", confidence="normal")
-    assert run_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path).returncode == 0
+    assert forked_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path).returncode == 0
     assert (library.store_path / "calibration.json").read_bytes() == kept
     assert all(result.confidence == "low" for result in shipped.results)
     assert library.search("what colour are the eels of yard 1 painted", confidence="strict").status == "OK"
@@ -69,7 +70,7 @@ def test_a_calibration_is_kept_with_the_store_and_calibrating_again_gives_the_sa
 
 def test_a_calibration_for_another_embedder_counts_as_none(library, tmp_path):
     asked = questions(tmp_path / "asked.jsonl", 30, 15)
-    assert run_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path).returncode == 0
+    assert forked_cli("calibrate", asked, "--corpus", library.corpus, "--db", library.store_path).returncode == 0
     raw = json.loads((library.store_path / "calibration.json").read_text(encoding="utf-8"))
     before = library.search("eels of yard 1").results[0].score
     (library.store_path / "calibration.json").write_text(json.dumps({**raw, "embedder": "other"}), encoding="utf-8")
@@ -82,7 +83,7 @@ def test_eval_writes_json_and_a_page_and_compares_with_an_older_run(library, tmp
     asked = questions(tmp_path / "asked.jsonl", 30, 15)
     old, page = tmp_path / "old.json", tmp_path / "page.html"
     common = ("eval", asked, "--corpus", library.corpus, "--db", library.store_path)
-    done = run_cli(*common, "--json", old, "--report", page)
+    done = forked_cli(*common, "--json", old, "--report", page)
     assert done.returncode == 0, done.stderr
     report = json.loads(old.read_text(encoding="utf-8"))
     assert report["questions"] == 45
@@ -90,6 +91,6 @@ def test_eval_writes_json_and_a_page_and_compares_with_an_older_run(library, tmp
     assert {"answered", "auroc", "ece"} <= set(report["gate"])
     assert "off-topic" in report["gate"]["withheld"]
     assert page.read_text(encoding="utf-8").startswith("<!doctype html")
-    again = run_cli(*common, "--modes", "hybrid", "--compare", old)
+    again = forked_cli(*common, "--modes", "hybrid", "--compare", old)
     assert again.returncode == 0, again.stderr
-    assert run_cli(*common, "--modes", "hybird").returncode == 2
+    assert forked_cli(*common, "--modes", "hybird").returncode == 2

@@ -6,7 +6,8 @@ import json
 import unicodedata
 
 import pytest
-from support import Library, growth, run_cli
+from cli_process import forked_cli
+from support import Library, growth
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.evaluation.names import place_names, too_few
@@ -136,7 +137,7 @@ def sheds(tmp_path):
 def run(command, sheds, tmp_path, rows, *more):
     file = tmp_path / "asked.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return run_cli(command, file, "--corpus", sheds.corpus, "--db", sheds.store_path, *more)
+    return forked_cli(command, file, "--corpus", sheds.corpus, "--db", sheds.store_path, *more)
 
 
 @pytest.mark.parametrize("command", ["eval", "calibrate"])
