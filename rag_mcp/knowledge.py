@@ -80,13 +80,13 @@ class KnowledgeBase:
     def search(self, request: SearchRequest) -> SearchResponse:
         """Answer within the profile. Raises IndexMismatch, StoreError or PolicyError; what merely degrades is told."""
         from rag_mcp.search.gaps import note_gap
-        from rag_mcp.search.present import denied
+        from rag_mcp.search.present import access_refusal
 
         self._live.check_not_closed()
         access = plan_access(self._access()[1], request.source_class)
         if access.skipped_by_acl:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
-            return denied(request, access)
+            return access_refusal(request, access)
         response = self._live.read(lambda live: self._answer(request, live))
         if self._config.gap_log is not None and response.status != "OK" and response.reason is not Reason.ACL_DENIED:
             note_gap(self._config.gap_log, request.query, response.reason or "")

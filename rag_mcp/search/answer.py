@@ -8,7 +8,7 @@ from rag_mcp.access.profiles import Rights, plan_access
 from rag_mcp.answers import SearchResponse
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import SearchRequest
-from rag_mcp.search.present import denied, present
+from rag_mcp.search.present import access_refusal, present
 from rag_mcp.search.relevance import RelevanceModel
 from rag_mcp.search.retrieve import GenerationView, retrieve, scope_of
 from rag_mcp.search.score import score
@@ -27,7 +27,7 @@ def answer(request: SearchRequest, rights: Rights, view: GenerationView, model: 
 
     access = plan_access(rights.profile, request.source_class)
     if access.skipped_by_acl:
-        return denied(request, access, view)
+        return access_refusal(request, access, view)
     retrieved = retrieve(scope_of(request, access.classes, view, visible))
     return present(score(retrieved, model), retrieved, model)
 

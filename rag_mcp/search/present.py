@@ -15,7 +15,7 @@ from rag_mcp.search.retrieve import GenerationView, Retrieved, Scope
 from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
 from rag_mcp.text.sanitize import neutralise, single_line
 
-__all__ = ["denied", "present"]
+__all__ = ["access_refusal", "present"]
 
 _MIN_TEXT = 500
 # Days that a citation names, the newest ones; snapshots_covered counts all.
@@ -69,7 +69,7 @@ def _withheld(low: Sequence[Candidate], retrieved: Retrieved, model: RelevanceMo
     )
 
 
-def denied(request: SearchRequest, access: AccessPlan, view: GenerationView | None = None) -> SearchResponse:
+def access_refusal(request: SearchRequest, access: AccessPlan, view: GenerationView | None = None) -> SearchResponse:
     """The answer to a request for a class that the profile lacks; ``view`` is None when no generation has been looked
     at."""
     return SearchResponse(

@@ -44,7 +44,7 @@ class Thresholds:
     high: float
     medium: float
 
-    def lowered(self, bonus: float) -> Thresholds:
+    def eased(self, bonus: float) -> Thresholds:
         """The same with ``medium`` lowered by ``bonus`` log odds."""
         medium = (
             1.0 / (1.0 + math.exp(bonus + math.log(1.0 / self.medium - 1.0))) if 0 < self.medium < 1 else self.medium
@@ -113,7 +113,7 @@ class RelevanceModel:
         head = self.heads[mode]
         if head.points or mode is Mode.VECTOR:
             return head.thresholds
-        return head.thresholds.lowered(size_bonus(passages))
+        return head.thresholds.eased(size_bonus(passages))
 
     def explain(self, mode: Mode, features: Mapping[str, float]) -> dict[str, float]:
         """What each feature adds to the log odds."""

@@ -10,7 +10,7 @@ from rag_mcp.search.relevance import RelevanceModel, feature_values
 from rag_mcp.search.retrieve import Retrieved
 from rag_mcp.search.shape import RARE_EXACT, Candidate
 
-__all__ = ["lift_exact", "lowered", "score"]
+__all__ = ["lift_exact", "all_low", "score"]
 
 
 def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
@@ -26,7 +26,7 @@ def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
         level = thresholds.level(probability)
         candidates.append(Candidate(match.chunk, match.evidence, features, match.rrf, probability, level))
     if retrieved.absent:
-        return lowered(candidates, thresholds.medium)
+        return all_low(candidates, thresholds.medium)
     return lift_exact(candidates, thresholds.medium)
 
 
@@ -44,6 +44,6 @@ def lift_exact(candidates: Sequence[Candidate], medium: float) -> list[Candidate
     ]
 
 
-def lowered(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
+def all_low(candidates: Sequence[Candidate], medium: float) -> list[Candidate]:
     """All of low confidence, in the same order: what the question turns on stands in none of the documents."""
     return [replace(candidate, probability=candidate.probability * medium, level=Level.LOW) for candidate in candidates]
