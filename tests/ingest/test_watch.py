@@ -220,6 +220,8 @@ def test_the_command_says_what_it_does_and_on_ctrl_c_what_was_kept(library):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        # A suite started in the background of a shell ignores the signal, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         eventually(lambda: indexed(library) == {"one.md"}, "the first run")
