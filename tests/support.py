@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -129,8 +130,17 @@ def keeps_pace(seconds: Callable[[int], float], size: int, *, at_most: float, fl
     """Whether eight times ``size`` takes at most ``at_most`` times as long; anything below ``floor`` counts as that.
 
     The small size is taken three times for its best, the large one once: what was slow because the machine was busy is
-    measured again, up to twice, so that only what is slow is measured more than once.
+    measured again, up to twice, so that only what is slow is measured more than once. The collector is off meanwhile:
+    in a long run it would go through all that other tests have left, and only in the large size.
     """
+    gc.disable()
+    try:
+        return _keeps_pace(seconds, size, at_most, floor)
+    finally:
+        gc.enable()
+
+
+def _keeps_pace(seconds: Callable[[int], float], size: int, at_most: float, floor: float) -> bool:
     return any(seconds(8 * size) <= at_most * max(min(seconds(size) for _ in range(3)), floor) for _ in range(3))
 
 
