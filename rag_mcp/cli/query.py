@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rag_mcp.answers import SearchResponse
     from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.requests import SearchRequest
 
 __all__ = ["opened", "query"]
 
@@ -55,7 +56,6 @@ def query(
     as_json: params.Json = False,
 ) -> None:
     """Ask one question."""
-    from rag_mcp.models import Mode
     from rag_mcp.requests import SearchRequest
     from rag_mcp.server.tools import answer_payload
 
@@ -80,14 +80,20 @@ def query(
     config = Config.load(
         db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
     )
-    with opened(config) as base:
-        if request.mode is not Mode.FTS:
-            base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
-        response = base.search(request)
+    response = _ask(request, config)
     if as_json:
         say_json(answer_payload(response, show_paths=True))
         return
     _print_answer(response)
+
+
+def _ask(request: SearchRequest, config: Config) -> SearchResponse:
+    from rag_mcp.models import Mode
+
+    with opened(config) as base:
+        if request.mode is not Mode.FTS:
+            base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
+        return base.search(request)
 
 
 def _pairs(where: list[str]) -> dict[str, list[str]] | None:
