@@ -20,7 +20,7 @@ from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide
 from rag_mcp.text.limits import ChunkLimits
-from rag_mcp.text.links import find_links
+from rag_mcp.text.links import MAX_LINKS, find_links
 from rag_mcp.text.properties import Properties, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask
 
@@ -117,7 +117,7 @@ class Reader:
             # A piece of nothing but comments has no words to be found by.
             passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
             notices=_notices(front.unread, found),
-            links=_links(path, prepared, front.body_start),
+            links=_links(path, front.links, prepared, front.body_start),
             properties=joined(front.properties, body_properties(prepared[front.body_start :])),
         )
 
@@ -126,9 +126,9 @@ class Reader:
         return ParsedPassage(passage, embedded, text_key(embedded))
 
 
-def _links(path: str, text: str, start: int) -> tuple[str, ...]:
+def _links(path: str, in_head: Sequence[str], text: str, start: int) -> tuple[str, ...]:
     """Two brackets are a link in prose only: code has lists of lists."""
-    return find_links(text, start) if is_markdown(path) else ()
+    return tuple(dict.fromkeys((*in_head, *find_links(text, start))))[:MAX_LINKS] if is_markdown(path) else ()
 
 
 def _masked_notice(found: Sequence[Finding]) -> str:

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 4
+METADATA_VERSION = 5
 
 
 class ChunkRef(NamedTuple):

@@ -25,6 +25,7 @@ from rag_mcp.text.heads import (
     skip_comments,
     stray_access,
 )
+from rag_mcp.text.links import find_links
 from rag_mcp.text.properties import Properties, Value, joined
 
 __all__ = ["FrontMatter", "parse_front_matter"]
@@ -56,7 +57,8 @@ class FrontMatter:
     ``type`` is in lower case. Titles, aliases and tags are as written (``1.10`` stays ``1.10``). ``access`` is the word
     the head gives, in lower case; "" when the key is there in any spelling and its value is not one plain word; None when
     there is no such key. ``unread`` says why, and at which line, a head could not be read; its fields are then those of
-    the lines that can be. ``properties`` are all keys of the head but ``access``, in lower case.
+    the lines that can be. ``properties`` are all keys of the head but ``access``, in lower case; ``links`` are the targets
+    their values name.
     """
 
     body_start: int = 0
@@ -68,6 +70,7 @@ class FrontMatter:
     access: str | None = None
     unread: str | None = None
     properties: Properties = field(default_factory=dict)
+    links: tuple[str, ...] = ()
 
 
 def parse_front_matter(text: str) -> FrontMatter:
@@ -96,6 +99,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         body_start = block.after
     fields = _fields(root)
     tags = tuple(dict.fromkeys(tag for raw in _labels(fields, "tags", "tag") if (tag := raw.lstrip("#").strip())))
+    named = {key: _values(node) for key, node in fields.items() if fold(key).strip() != _ACCESS}
     return FrontMatter(
         body_start=body_start,
         title=_title(fields),
@@ -105,7 +109,8 @@ def parse_front_matter(text: str) -> FrontMatter:
         type=_word(fields, "type"),
         access=access,
         unread=unread,
-        properties=_properties(fields, tags),
+        properties=_properties(named, tags),
+        links=_links(named),
     )
 
 
@@ -310,22 +315,37 @@ def _day(fields: Mapping[str, yaml.Node]) -> str | None:
     return next((day for day in days if day), None)
 
 
-def _properties(fields: Mapping[str, yaml.Node], tags: Sequence[str]) -> Properties:
-    named = {key: _values(node) for key, node in fields.items() if fold(key).strip() != _ACCESS and key != "tag"}
-    return joined({"tags": tags}, {key: values for key, values in named.items() if key != "tags"})
+def _properties(named: Properties, tags: Sequence[str]) -> Properties:
+    return joined({"tags": tags}, {key: values for key, values in named.items() if key not in {"tags", "tag"}})
+
+
+def _links(named: Properties) -> tuple[str, ...]:
+    """A blank line between two values: nothing that one of them opens reaches into the next."""
+    return find_links("\n\n".join(value for values in named.values() for value in values if isinstance(value, str)))
 
 
 def _values(node: yaml.Node) -> list[Value]:
-    """The scalars of a value, lists flattened; a mapping within a value is none."""
+    """The scalars of a value, lists flattened; a mapping within a value is none. An unquoted wikilink, which YAML reads as
+    a list in a list, is the link it is meant as."""
     found: list[Value] = []
     waiting, left = [node], _MAX_NODES
     while waiting and (left := left - 1):
         each = waiting.pop()
-        if isinstance(each, yaml.SequenceNode):
+        if (name := _bare_wikilink(each)) is not None:
+            found.append(f"[[{name}]]")
+        elif isinstance(each, yaml.SequenceNode):
             waiting += reversed(each.value)
         elif (text := _text(each)) is not None:
             found.append(_typed(text, each.tag))
     return found
+
+
+def _bare_wikilink(node: yaml.Node) -> str | None:
+    for _ in "[[":
+        if not (isinstance(node, yaml.SequenceNode) and node.flow_style and len(node.value) == 1):
+            return None
+        node = node.value[0]
+    return _text(node) if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str" and not node.style else None
 
 
 def _typed(text: str, tag: str) -> Value:

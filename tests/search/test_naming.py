@@ -103,7 +103,7 @@ def yard(tmp_path):
             {
                 "docs/Rope walk.md": "---\naliases: [Long shed]\n---\n# Rope walk\n\nSee [[Tar]], [[Ledger|books]], "
                 "[[Nowhere]] and [bell](bell.md).\n",
-                "docs/bell.md": "# Harbour bell\n\nNear the [[Long shed]].\n",
+                "docs/bell.md": "---\nby: 'Cast for the [[Tar]] pot'\n---\n# Harbour bell\n\nNear the [[Long shed]].\n",
                 "docs/Tar.md": "# Tar\n\nFor the [[rope walk#Floor]].\n",
                 "journal/Ledger.md": "# Ledger\n\nCosts of the [[Rope walk]].\n",
             }
@@ -138,7 +138,8 @@ def test_a_document_tells_its_links_and_who_links_to_it(yard):
 def test_what_links_to_a_document_is_listed(yard):
     caller = Caller(yard, "restricted")
     assert caller.listed(linked_to="[[Rope walk]]") == ["docs/Tar.md", "docs/bell.md"]
-    assert caller.listed(linked_to="docs/Tar.md") == ["docs/Rope walk.md"]
+    assert caller.listed(linked_to="docs/Tar.md") == ["docs/Rope walk.md", "docs/bell.md"]
+    assert caller.ask("get_document", source="Tar")["backlinks"] == ["docs/Rope walk.md", "docs/bell.md"]
     assert caller.ask("list_documents", linked_to="Ledger") == caller.ask("list_documents", linked_to="Nowhere")
 
 
