@@ -17,7 +17,8 @@ if str(ROOT) not in sys.path:
 
 from rag_mcp.config import Config  # noqa: E402 - after the path, so that a checkout works uninstalled
 from rag_mcp.evaluation.measure import measure_questions  # noqa: E402
-from rag_mcp.ingest import context, parse  # noqa: E402
+from rag_mcp.ingest import parse  # noqa: E402
+from rag_mcp.ingest.context import Context  # noqa: E402
 from rag_mcp.models import Mode  # noqa: E402
 from rag_mcp.text.embedded import embedded_text  # noqa: E402
 from rag_mcp.text.limits import ChunkLimits  # noqa: E402
@@ -49,7 +50,7 @@ def main() -> int:
     )
     print("| --- " * (len(options.sets) + 3) + "|")
     for number, (name, (limits, with_headings)) in enumerate(VARIANTS.items()):
-        context.chunk_limits = lambda identity, limits=limits: limits
+        Context.chunk_limits = property(lambda run, limits=limits: limits)
         parse.embedded_text = embedded_text if with_headings else bare_text
         cells, means, passages = [], [], 0
         for folder in options.sets:

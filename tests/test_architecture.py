@@ -37,6 +37,7 @@ PURE = (
     "text/dates.py",
     "text/hidden.py",
     *(f"text/{name}.py" for name in ("chunking", "limits", "lines", "sections", "stubs", "spans", "units", "cuts")),
+    "text/filetypes.py",
     "text/headings.py",
     "text/embedded.py",
     "text/links.py",

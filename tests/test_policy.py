@@ -17,11 +17,11 @@ from rag_mcp.access.policy import (
     classes_of,
     classify,
     denied,
-    included,
     secret_allowed,
 )
 from rag_mcp.errors import PolicyError
 from rag_mcp.models import SourceClass
+from rag_mcp.text.filetypes import included
 from rag_mcp.text.globs import glob_problem
 
 CODE, DOCS, DECISIONS, CONFIG, MEMORY = (
@@ -154,7 +154,9 @@ def test_nothing_is_denied_by_default_and_a_neighbour_is_not_denied():
 
 def test_include_adds_to_markdown():
     policy = Policy(include=("src/**/*.py",))
-    assert [included(policy, path) for path in ("a.md", "B.MARKDOWN", "src/x/a.py", "a.py", "a.md.bak")] == [
+    assert [
+        included(path, policy.include_globs) for path in ("a.md", "B.MARKDOWN", "src/x/a.py", "a.py", "a.md.bak")
+    ] == [
         True,
         True,
         True,
@@ -200,7 +202,7 @@ def test_the_example_policy_loads_and_means_what_it_says():
     assert classify(policy, "projects/harbour/adr/a.md").project == "harbour"
     assert classify(policy, "memory/a.md").source_class is MEMORY
     assert denied(policy, "PRIVATE/a.md") and denied(policy, "x/plan.Draft.md")
-    assert included(policy, "src/x.py")
+    assert included("src/x.py", policy.include_globs)
     assert policy.profiles["writer"].classes == {DOCS}
     assert policy.profiles["auditor"] == Policy().profiles["auditor"]
 

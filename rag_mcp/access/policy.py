@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from rag_mcp.models import SourceClass
+from rag_mcp.text.filetypes import is_markdown
 from rag_mcp.text.globs import GlobSet
 
 __all__ = [
@@ -38,8 +39,6 @@ __all__ = [
     "classify",
     "denied",
     "classes_told_of",
-    "included",
-    "is_markdown",
     "secret_allowed",
 ]
 
@@ -117,6 +116,10 @@ class Policy:
         object.__setattr__(self, "digests", _digests(self))
         object.__setattr__(self, "_matchers", _Matchers.of(self))
 
+    @property
+    def include_globs(self) -> GlobSet:
+        return self._matchers.include
+
 
 @dataclass(frozen=True, slots=True)
 class _Matchers:
@@ -145,11 +148,6 @@ class _Matchers:
             deny=GlobSet(policy.deny, fold=True),
             secrets=tuple(GlobSet([allowance.glob]) for allowance in policy.allow_secrets),
         )
-
-
-def is_markdown(path: str) -> bool:
-    """Tell whether a path names a markdown file, by its ending in any case."""
-    return path.lower().endswith((".md", ".markdown"))
 
 
 def classify(policy: Policy, path: str) -> Placement:
@@ -201,11 +199,6 @@ def classes_told_of(policy: Policy, source: str) -> frozenset[SourceClass] | Non
     if any(denied(policy, place) for place in places):
         return None
     return frozenset(each for place in places for each in classes_of(policy, place))
-
-
-def included(policy: Policy, path: str) -> bool:
-    """Tell whether a file belongs to the corpus by its name: markdown, or matched by an ``include`` pattern."""
-    return is_markdown(path) or policy._matchers.include.matches(path)
 
 
 def secret_allowed(policy: Policy, path: str, kind: str) -> bool:

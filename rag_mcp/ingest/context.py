@@ -25,7 +25,7 @@ from rag_mcp.text.limits import ChunkLimits
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
 
-__all__ = ["Context", "LazyEmbedder", "chunk_limits"]
+__all__ = ["Context", "LazyEmbedder"]
 
 
 class LazyEmbedder:
@@ -73,7 +73,7 @@ class Context:
 
     @property
     def chunk_limits(self) -> ChunkLimits:
-        return chunk_limits(self.embedder.identity)
+        return ChunkLimits.of_model(self.embedder.identity.max_tokens)
 
     @property
     def identity(self) -> dict[str, object]:
@@ -105,8 +105,3 @@ class Context:
             **self.policy.digests,
             **self.claim.notes(),
         }
-
-
-def chunk_limits(identity: EmbedderIdentity) -> ChunkLimits:
-    """Chunk sizes for a model, in its own tokens; two are kept for the special ones."""
-    return ChunkLimits(max_tokens=min(identity.max_tokens, 256) - 2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from rag_mcp.access.policy import WITHHELD_BY, is_markdown
+from rag_mcp.access.policy import WITHHELD_BY
 from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import CorpusError
 from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
@@ -16,6 +16,7 @@ from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.decode import shorten_data_uris
 from rag_mcp.text.docclass import classify_doc
 from rag_mcp.text.embedded import embedded_text
+from rag_mcp.text.filetypes import is_markdown
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide

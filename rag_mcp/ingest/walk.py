@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.access.names import MAX_PATH_CHARS, name_problem, path_problem
-from rag_mcp.access.policy import Policy, denied, included
+from rag_mcp.access.policy import Policy, denied
 from rag_mcp.errors import CorpusError
 from rag_mcp.ingest.gitignore import Pattern
 from rag_mcp.ingest.ignore import (
@@ -36,6 +36,7 @@ from rag_mcp.ingest.ignore import (
 )
 from rag_mcp.ingest.options import MAX_FILE_BYTES
 from rag_mcp.models import Notice, Skipped
+from rag_mcp.text.filetypes import included
 from rag_mcp.text.globs import composed
 from rag_mcp.text.sanitize import printable
 
@@ -210,7 +211,7 @@ def _about_other_things(pattern: Pattern, policy: Policy) -> bool:
     if any(part.startswith(".") or part.lower() in NOISE_FOLDERS for part in parts):
         return True
     star, stop, ending = parts[-1].partition(".")
-    return star == "*" and ending.isalnum() and not included(policy, f"x{stop}{ending}")
+    return star == "*" and ending.isalnum() and not included(f"x{stop}{ending}", policy.include_globs)
 
 
 def read_file(root: Path, file: CorpusFile, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -420,7 +421,9 @@ class _Walk:
                 return "store"
         elif name.startswith("~$"):
             return "temporary file"
-        elif not included(self.policy, path) and not (entry and entry.is_symlink() and _leads_to_folder(entry)):
+        elif not included(path, self.policy.include_globs) and not (
+            entry and entry.is_symlink() and _leads_to_folder(entry)
+        ):
             return "not markdown"
         if ignored:
             return self.ignore_file.lstrip(".")

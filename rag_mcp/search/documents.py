@@ -12,7 +12,7 @@ from rag_mcp.answers import Document, DocumentEntry, DocumentPage, Link, SourceI
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest
-from rag_mcp.search.chosen import chosen
+from rag_mcp.search.document_filter import passing
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.search.naming import Shown, nearest, resolve
 from rag_mcp.stores.manifest import FileEntry
@@ -131,11 +131,11 @@ def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights)
         visible = [(path, entry) for path, entry in visible if path in linking]
     below = _below(request.prefix, (path for path, _ in visible))
     narrowing = request.narrowing
-    passing = None if narrowing.empty else chosen(narrowing, visible)
+    filtered = None if narrowing.empty else passing(narrowing, visible)
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):
             continue
-        if passing is not None and path not in passing:
+        if filtered is not None and path not in filtered:
             continue
         if len(found) == request.limit:
             return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)

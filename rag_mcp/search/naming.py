@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from rag_mcp.access.policy import is_markdown
 from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.text.filetypes import is_markdown
 from rag_mcp.text.globs import folded
 
 __all__ = ["Names", "Shown", "nearest", "names_of", "resolve"]

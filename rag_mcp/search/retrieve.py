@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.errors import EmbedderError, IndexMismatch, StoreError
 from rag_mcp.models import Chunk, Evidence, Mode, SourceClass
 from rag_mcp.requests import SearchRequest
-from rag_mcp.search.chosen import chosen
+from rag_mcp.search.document_filter import passing
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, Subject, VectorHit, VectorReader
 from rag_mcp.stores.manifest import Manifest
@@ -122,7 +122,7 @@ def scope_of(
         states = {series: state_on(scope.days_of(series), request.as_of) for series in view.series_days()}
         days = {series: day for series, day in states.items() if day is not None}
     seen = ((path, entry) for path, entry in view.manifest().files.items() if scope.sees(entry.source_class, path))
-    sources = chosen(request.narrowing, seen) if not request.narrowing.empty else None
+    sources = passing(request.narrowing, seen) if not request.narrowing.empty else None
     filters = Filter(request.project, request.doc_class, valid_days=days, sources=sources)
     return replace(scope, filters=filters)
 

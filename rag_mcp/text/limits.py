@@ -16,8 +16,10 @@ Count = Callable[[str], int]
 LIKELY_CHARS_PER_TOKEN = 4
 """A longer text is rarely within a limit of tokens."""
 
+_MAX_TOKENS = 256  # also for models that read more
 _SMALLEST_LIMIT = 16
 _CHARS_PER_TOKEN = 16
+_SPECIAL_TOKENS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class ChunkLimits:
     a passage below ``min_tokens`` is avoided where its neighbours in the section leave room.
     """
 
-    max_tokens: int = 256
+    max_tokens: int = _MAX_TOKENS
     soft_tokens: int = 200
     min_tokens: int = 40
 
@@ -37,6 +39,11 @@ class ChunkLimits:
             raise InvalidArgument("max_tokens", f"{self.max_tokens} is too small; use {_SMALLEST_LIMIT} or more.")
         if self.soft_tokens < 1 or self.min_tokens < 0:
             raise InvalidArgument("soft_tokens, min_tokens", "must be positive.")
+
+    @classmethod
+    def of_model(cls, longest_input: int) -> ChunkLimits:
+        """For a model that reads ``longest_input`` of its tokens: two are kept for the special ones."""
+        return cls(max_tokens=min(longest_input, _MAX_TOKENS) - _SPECIAL_TOKENS)
 
     @property
     def max_chars(self) -> int:

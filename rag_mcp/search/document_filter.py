@@ -10,12 +10,12 @@ from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.properties import Narrowing
 from rag_mcp.text.sanitize import printable
 
-__all__ = ["chosen"]
+__all__ = ["passing"]
 
 _NEAR = 5
 
 
-def chosen(narrowing: Narrowing, visible: Iterable[tuple[str, FileEntry]]) -> frozenset[str]:
+def passing(narrowing: Narrowing, visible: Iterable[tuple[str, FileEntry]]) -> frozenset[str]:
     """Paths of the ``visible`` documents that pass. Raises InvalidArgument for a property that none of them has."""
     files = list(visible)
     known = {key for _, entry in files for key in entry.properties}
