@@ -104,7 +104,7 @@ def _plain(value: object) -> Any:
 
 
 def _missing(value: object) -> bool:
-    return value is None or value == () or value == 0
+    return value is None or value in ((), 0, "")
 
 
 _Path = Annotated[str, PlainSerializer(scrub)]
@@ -347,6 +347,7 @@ class SourceInventory:
     projects: tuple[_Path, ...]
     generation: int | None
     indexed_at: str | None
+    description: Annotated[_Line, Field(exclude_if=_missing)] = ""
 
 
 @dataclass(frozen=True, slots=True)

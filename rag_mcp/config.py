@@ -130,6 +130,13 @@ class Config:
         option="--policy",
         unset="built in",
     )
+    description: str = _setting(
+        Kind.TEXT,
+        "What the documents are about",
+        detail=", in a line a model reads before it asks",
+        default="",
+        unset="the policy's description, else the first paragraph of README.md or index.md",
+    )
     scratch_dir: Path | None = _setting(
         Kind.PATH, "Folder for private copies when the store is read-only", unset="the system's"
     )

@@ -13,7 +13,7 @@ from rag_mcp.config import Config
 from rag_mcp.embedders.lazy import LazyEmbedder
 from rag_mcp.errors import RagMcpError, StoreAbsent
 from rag_mcp.ingest.options import IngestOptions, Progress
-from rag_mcp.models import IngestSummary, Reason
+from rag_mcp.models import About, IngestSummary, Reason
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 from rag_mcp.search.live import Live, LiveGeneration
 from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
@@ -119,7 +119,13 @@ class KnowledgeBase:
         """Counts of what the profile may see."""
         from rag_mcp.search.documents import inventory
 
-        return self._live.read(lambda live: inventory(live.generation, self._rights(live)))
+        return self._live.read(lambda live: inventory(live.generation, self._rights(live), self._config.description))
+
+    def about(self) -> tuple[About, ...]:
+        """What to tell before anything is asked, from the store's note: no index is opened."""
+        from rag_mcp.search.description import presented
+
+        return (About("", presented(self._config, self._live.store, self._access, self._withdrawals)),)
 
     def status(self) -> Status:
         """Freshness, integrity and inventory, filtered by profile."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 __all__ = [
     "HIDDEN_MARK",
+    "About",
     "Chunk",
     "DocClass",
     "Evidence",
@@ -24,6 +25,14 @@ __all__ = [
 
 HIDDEN_MARK = "[comment not shown]"
 """Stands in a passage for what no reader of the rendered page sees; it is shown, and never searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A corpus as a server presents it: its name where it serves several, and what it holds in a line, if that is known."""
+
+    name: str
+    description: str
 
 
 class SourceClass(StrEnum):

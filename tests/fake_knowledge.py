@@ -17,7 +17,7 @@ from rag_mcp.answers import (
     SourceInventory,
     Status,
 )
-from rag_mcp.models import DocClass, Level, SourceClass
+from rag_mcp.models import About, DocClass, Level, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
 
 CITATION = Citation(
@@ -113,6 +113,9 @@ class FakeKnowledge:
             integrity={"ids_agree": True},
             telemetry={},
         )
+
+    def about(self) -> tuple[About, ...]:
+        return ()
 
     def close(self) -> None:
         self.closed = True

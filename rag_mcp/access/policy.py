@@ -108,6 +108,7 @@ class Policy:
     include: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     allow_secrets: tuple[SecretAllowance, ...] = ()
+    description: str = ""
     digests: Mapping[str, str] = field(init=False)
     _matchers: _Matchers = field(init=False, repr=False, compare=False)
 

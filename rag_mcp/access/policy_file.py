@@ -122,6 +122,7 @@ class _File(_Section):
     include: _Globs = Field(default_factory=list)
     deny: _Globs = Field(default_factory=list)
     allow_secrets: Annotated[list[_Allowance], Field(max_length=1000)] = Field(default_factory=list)
+    description: Annotated[str, Field(max_length=1000)] = ""
 
     def policy(self) -> Policy:
         return Policy(
@@ -130,6 +131,7 @@ class _File(_Section):
             include=tuple(self.include),
             deny=tuple(self.deny),
             allow_secrets=tuple(SecretAllowance(each.path, each.kinds) for each in self.allow_secrets),
+            description=self.description,
         )
 
 

@@ -53,7 +53,8 @@ def _build(job: BuildJob, write: StoreWrite) -> None:
     step(Step.MANIFEST_WRITTEN)
     write.verify(manifest)
     step(Step.VERIFIED)
-    write.seal(manifest, created_at=datetime.now(UTC).isoformat(timespec="seconds"), notes=job.run.notes())
+    notes = {**job.run.notes(), "openings": manifest.openings()}
+    write.seal(manifest, created_at=datetime.now(UTC).isoformat(timespec="seconds"), notes=notes)
     step(Step.SEALED)
     record_withdrawals(job.run, manifest, write.number, job.base)
     write.publish()

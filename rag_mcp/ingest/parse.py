@@ -22,6 +22,7 @@ from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide
 from rag_mcp.text.limits import ChunkLimits
 from rag_mcp.text.links import MAX_LINKS, find_links
+from rag_mcp.text.opening import first_paragraph, is_front_page
 from rag_mcp.text.properties import Properties, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask
 
@@ -62,6 +63,7 @@ class ParsedFile:
     notices: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
+    opening: str = ""
 
 
 def text_key(embedded: str) -> str:
@@ -120,6 +122,7 @@ class Reader:
             notices=_notices(front.unread, found),
             links=_links(path, front.links, prepared, front.body_start),
             properties=joined(front.properties, body_properties(prepared[front.body_start :])),
+            opening=first_paragraph(prepared, front.body_start) if is_front_page(path) else "",
         )
 
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:

@@ -220,4 +220,5 @@ def _entry(
         aliases=file.aliases,
         links=file.links,
         properties=file.properties,
+        opening=file.opening,
     )

@@ -57,4 +57,5 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         notices=notices,
         links=entry.links,
         properties=entry.properties,
+        opening=entry.opening,
     )

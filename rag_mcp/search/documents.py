@@ -12,6 +12,7 @@ from rag_mcp.answers import Document, DocumentEntry, DocumentPage, Link, SourceI
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest
+from rag_mcp.search.description import described
 from rag_mcp.search.document_filter import passing
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.search.naming import Shown, nearest, resolve
@@ -180,13 +181,10 @@ def visible_counts(opened: OpenGeneration, rights: Rights) -> dict[SourceClass, 
     return counts
 
 
-def inventory(opened: OpenGeneration, rights: Rights) -> SourceInventory:
-    """Counts per class."""
-    projects: set[str] = set()
-    for source_class in rights.profile.classes:
-        for _, entry in _visible(opened, rights, source_class):
-            if entry.project is not None:
-                projects.add(entry.project)
+def inventory(opened: OpenGeneration, rights: Rights, description: str = "") -> SourceInventory:
+    """Counts per class; ``description`` is the setting that goes before what the corpus says of itself."""
+    visible = (entry for each in rights.profile.classes for _, entry in _visible(opened, rights, each))
+    projects = {entry.project for entry in visible if entry.project is not None}
     return SourceInventory(
         profile=rights.profile.name,
         classes=visible_counts(opened, rights),
@@ -194,4 +192,5 @@ def inventory(opened: OpenGeneration, rights: Rights) -> SourceInventory:
         projects=tuple(sorted(projects)),
         generation=opened.number,
         indexed_at=opened.indexed_at,
+        description=described(description, rights, opened.generation.info.notes),
     )

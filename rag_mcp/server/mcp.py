@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from rag_mcp import __version__
 from rag_mcp.answers import Document, DocumentPage, SearchResponse, SourceInventory, Status
 from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError
-from rag_mcp.models import SourceClass
+from rag_mcp.models import About, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
 from rag_mcp.stores.embedded.place import store_folder
@@ -61,6 +61,10 @@ class Knowledge(Protocol):
 
     def status(self) -> Status: ...
 
+    def about(self) -> Sequence[About]:
+        """What each corpus is about; at once, and never an error."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -72,6 +76,9 @@ class Unavailable:
 
     def warm_up(self) -> None:
         """Do nothing: there is nothing to load."""
+
+    def about(self) -> tuple[About, ...]:
+        return ()
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -233,7 +240,7 @@ def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: T
         version=__version__,
         title="Local knowledge base",
         description="Answers questions from a local folder of markdown with cited passages.",
-        instructions=contract.INSTRUCTIONS,
+        instructions=contract.instructions(knowledge.about()),
         cache_hints={method: _STATIC for method in ("tools/list", "resources/list", "resources/read")},
         lifespan=handlers.lifespan,
         on_list_tools=handlers.list_tools,
@@ -242,7 +249,14 @@ def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: T
         on_list_resource_templates=handlers.list_resource_templates,
         on_read_resource=handlers.read_resource,
     )
-    server.middleware.append(handlers.begin_after_first_reply)
+
+    async def describe_anew(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """What was withdrawn since the start must not be told again."""
+        if ctx.method == "server/discover":
+            server.instructions = contract.instructions(knowledge.about())
+        return await call_next(ctx)
+
+    server.middleware += [handlers.begin_after_first_reply, describe_anew]
     return server
 
 

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 5
+METADATA_VERSION = 6
 
 
 class ChunkRef(NamedTuple):
@@ -42,7 +42,8 @@ class ChunkRef(NamedTuple):
 class FileEntry:
     """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing.
 
-    ``links`` are the targets its text names, as written; which documents they are depends on who asks.
+    ``links`` are the targets its text names, as written; which documents they are depends on who asks. ``opening`` is the
+    first paragraph of a front page of the corpus, in a line.
     """
 
     sha256: str
@@ -56,6 +57,7 @@ class FileEntry:
     aliases: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
+    opening: str = ""
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""
@@ -96,6 +98,10 @@ class Manifest:
 
     def text_keys(self) -> set[str]:
         return {row[1] for entry in self.files.values() for row in entry.rows}
+
+    def openings(self) -> dict[str, tuple[str, str]]:
+        """{path: (class, opening)} of the front pages: what a reader may be told of the corpus before it opens anything."""
+        return {path: (each.source_class.value, each.opening) for path, each in self.files.items() if each.opening}
 
     def ids_digest(self) -> str:
         """One digest over all ids with their class."""

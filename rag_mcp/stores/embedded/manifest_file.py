@@ -28,6 +28,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             entry.aliases,
             entry.links,
             dict(entry.properties),
+            entry.opening,
         ]
         for source, entry in sorted(manifest.files.items())
     }
@@ -60,9 +61,9 @@ def read_manifest(path: Path) -> Manifest:
 
 def _entry(values: list[Any]) -> FileEntry:
     sha256, source_class, project, doc_class, title, series, day, rows, *named = values
-    # Manifests of metadata version 2 end with the rows, those of version 3 with the links.
-    aliases, links = named[:2] or ((), ())
-    properties = named[2] if len(named) > 2 else {}
+    # Manifests of metadata version 2 end with the rows, those of version 3 with the links, of 5 with the properties.
+    defaults: tuple[Any, ...] = ((), (), {}, "")
+    aliases, links, properties, opening = (*named, *defaults[len(named) :])
     # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
     kinds = SourceClass(source_class), project, DocClass(doc_class)
-    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links), properties)
+    return FileEntry(sha256, *kinds, title, series, day, rows, tuple(aliases), tuple(links), properties, opening)
