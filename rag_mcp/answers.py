@@ -23,6 +23,9 @@ from rag_mcp.text.tally import Tally, tally
 
 __all__ = [
     "Citation",
+    "CorporaInventory",
+    "CorporaPage",
+    "CorpusInventory",
     "Coverage",
     "Document",
     "DocumentEntry",
@@ -348,6 +351,30 @@ class SourceInventory:
     generation: int | None
     indexed_at: str | None
     description: Annotated[_Line, Field(exclude_if=_missing)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusInventory:
+    """One of several corpora; ``problem`` says why it can't be asked."""
+
+    name: str
+    description: Annotated[_Line, Field(exclude_if=_missing)] = ""
+    files: int = 0
+    generation: int | None = None
+    indexed_at: str | None = None
+    problem: Annotated[_Reason, Field(exclude_if=_missing)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorporaInventory(SourceInventory):
+    """The counts are sums."""
+
+    corpora: tuple[CorpusInventory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CorporaPage(DocumentPage):
+    degraded_reason: Annotated[_Reason, Field(exclude_if=_missing)] = None
 
 
 @dataclass(frozen=True, slots=True)

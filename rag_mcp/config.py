@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 from rag_mcp.errors import ConfigError
-from rag_mcp.places import expanded
+from rag_mcp.places import check_apart, expanded, named_paths
 
 __all__ = ["SETTINGS", "Config", "Kind", "Setting", "environment"]
 
@@ -32,7 +32,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting. ``help`` is what the command line says of ``option``, ``detail`` continues it in the documents;
-    ``unset`` says in words what holds without a value where ``default`` does not."""
+    ``unset`` says in words what holds without a value where ``default`` does not. A path that may be several by name has
+    these in the field ``named``."""
 
     field: str
     variable: str
@@ -43,6 +44,7 @@ class Setting:
     unset: str = ""
     option: str = ""
     choices: tuple[str, ...] = ()
+    named: str = ""
     for_server: bool = True
 
     @property
@@ -85,10 +87,18 @@ def _choice(*choices: str, default: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything a process is told from outside, checked as far as no file has to be read."""
+    """Everything a process is told from outside, checked as far as no file has to be read.
+
+    With ``roots`` there are several corpora, each by its name: ``corpora`` has a configuration for each, and what belongs
+    to one corpus alone (``corpus_root``) is not set here.
+    """
 
     corpus_root: Path | None = _setting(
-        Kind.PATH, "Folder of documents", detail="; results are confined to it", option="--corpus"
+        Kind.PATH,
+        "Folder of documents",
+        detail="; results are confined to it. Several: name=path;name=path",
+        option="--corpus",
+        named="roots",
     )
     db_path: Path | None = _setting(
         Kind.PATH,
@@ -125,7 +135,8 @@ class Config:
     policy_path: Path | None = _setting(
         Kind.PATH,
         "Policy file",
-        detail=" in YAML",
+        detail=" in YAML; where corpora have names, one for all or name=path;name=path",
+        named="policies",
         variable="RAG_MCP_POLICY",
         option="--policy",
         unset="built in",
@@ -143,6 +154,8 @@ class Config:
     gap_log: Path | None = _setting(Kind.PATH, "File that collects questions without an answer", unset="off")
     log_level: str = _choice("debug", "info", "warning", "error", default="warning")
     log_format: str = _choice("text", "json", default="text")
+    roots: Mapping[str, Path] = field(default_factory=dict)
+    policies: Mapping[str, Path] = field(default_factory=dict)
     as_given: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -152,16 +165,40 @@ class Config:
         Raises ConfigError naming the variable when a value can't be used.
         """
         values = environment() if env is None else env
-        paths = [setting for setting in SETTINGS.values() if setting.kind is Kind.PATH]
         given = {name: value for name, value in flags.items() if value is not None}
-        as_given = {path.field: str(flags.get(path.field) or values.get(path.variable, "").strip()) for path in paths}
-        given.update(
-            {path.field: expanded(path.field, str(given[path.field]), values) for path in paths if path.field in given}
-        )
+        paths = [setting for setting in SETTINGS.values() if setting.kind is Kind.PATH]
+        as_given = {path.field: str(given.get(path.field) or values.get(path.variable, "").strip()) for path in paths}
+        several = {path.named: named_paths(path.variable, as_given[path.field], values) for path in paths if path.named}
+        for path in paths:
+            if several.get(path.named):
+                given[path.field] = None
+                values = {**values, path.variable: ""}
+            elif path.field in given:
+                given[path.field] = expanded(path.field, str(given[path.field]), values)
         read = {setting.field: setting.read(values) for setting in SETTINGS.values()}
-        config = cls(**{**read, "as_given": as_given, **given})  # type: ignore[arg-type]  # this class's own fields
+        config = cls(**{**read, **several, "as_given": as_given, **given})  # type: ignore[arg-type]  # own fields
         config._check()
         return config
+
+    @property
+    def corpora(self) -> dict[str, Config]:
+        """A configuration for each of several corpora: a store of its own below ``db_path``, or else beside its folder."""
+        return {name: self._of(name, root) for name, root in self.roots.items()}
+
+    def _of(self, name: str, root: Path) -> Config:
+        db, policy = self.db_path, self.policies.get(name, self.policy_path)
+        paths = {"corpus_root": str(root), "policy_path": str(policy or "")}
+        paths |= {"db_path": f"{self.given('db_path')}/{name}"} if db is not None else {}
+        return replace(
+            self,
+            corpus_root=root,
+            db_path=None if db is None else db / name,
+            policy_path=policy,
+            description="",
+            roots={},
+            policies={},
+            as_given={**self.as_given, **paths},
+        )
 
     def given(self, name: str) -> str:
         """A path in the operator's own words; empty when it is not set."""
@@ -175,6 +212,12 @@ class Config:
                 raise ConfigError(f"{setting.variable} is {value!r}; use one of {', '.join(setting.choices)}.")
         if not self.collection.replace("-", "").replace("_", "").isalnum() or len(self.collection) > 64:
             raise ConfigError(f"RAG_MCP_COLLECTION is {self.collection!r}; use up to 64 letters, digits, '-' and '_'.")
+        check_apart("RAG_MCP_CORPUS_ROOT", self.roots)
+        if unknown := self.policies.keys() - self.roots.keys():
+            names = ", ".join(self.roots) or "none"
+            raise ConfigError(
+                f"RAG_MCP_POLICY names {', '.join(sorted(unknown))}; names in RAG_MCP_CORPUS_ROOT: {names}."
+            )
 
 
 def _table() -> dict[str, Setting]:

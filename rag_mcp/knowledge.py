@@ -13,8 +13,8 @@ from rag_mcp.config import Config
 from rag_mcp.embedders.lazy import LazyEmbedder
 from rag_mcp.errors import RagMcpError, StoreAbsent
 from rag_mcp.ingest.options import IngestOptions, Progress
-from rag_mcp.models import About, IngestSummary, Reason
-from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
+from rag_mcp.models import About, IngestSummary
+from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.search.live import Live, LiveGeneration
 from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
 
@@ -29,25 +29,24 @@ class KnowledgeBase:
     the generation before goes on answering meanwhile. After ``close`` every method raises StoreError.
     """
 
-    def __init__(self, config: Config, *, calibrated: bool = True) -> None:
+    def __init__(self, config: Config, *, calibrated: bool = True, embedder: LazyEmbedder | None = None) -> None:
         self._config = config
         self._calibrated = calibrated
         self._policy_watch = PolicyWatch(config.policy_path)
         self._withdrawals = WithdrawalWatch()
         self._live = LiveGeneration(config, needed=lambda: self._access()[1].classes)
-        self._embedder = LazyEmbedder(config)
+        self._embedder = embedder or LazyEmbedder(config)
 
     @classmethod
     def open(cls, config: Config, *, calibrated: bool = True) -> KnowledgeBase:
-        """Nothing is loaded yet, and nothing has to exist yet. ``calibrated`` False leaves the owner's calibration of
-        the store aside, as a new calibration must."""
+        """Nothing has to exist yet. ``calibrated`` False leaves the owner's calibration of the store aside, as a new
+        calibration must."""
         return cls(config, calibrated=calibrated)
 
     # --- life --------------------------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Load the live generation and the model, and follow publications from now on. Blocks; failures are only
-        logged, since every answer names them."""
+        """Load the live generation and the model, and follow publications from now on. Blocks; answers name what failed."""
         self._live.check_not_closed()
         with contextlib.suppress(RagMcpError):
             with self._live.lease() as live:
@@ -79,7 +78,7 @@ class KnowledgeBase:
 
     def search(self, request: SearchRequest) -> SearchResponse:
         """Answer within the profile. Raises IndexMismatch, StoreError or PolicyError; what merely degrades is told."""
-        from rag_mcp.search.gaps import note_gap
+        from rag_mcp.search.gaps import note_unanswered
         from rag_mcp.search.present import access_refusal
 
         self._live.check_not_closed()
@@ -88,8 +87,7 @@ class KnowledgeBase:
             # Decided before the store is looked at: the answer must not depend on what a hidden class holds.
             return access_refusal(request, access)
         response = self._live.read(lambda live: self._answer(request, live))
-        if self._config.gap_log is not None and response.status != "OK" and response.reason is not Reason.ACL_DENIED:
-            note_gap(self._config.gap_log, request.query, response.reason or "")
+        note_unanswered(self._config.gap_log, request.query, response.reason)
         return response
 
     def _answer(self, request: SearchRequest, live: Live) -> SearchResponse:
@@ -115,7 +113,7 @@ class KnowledgeBase:
             return DocumentPage((), None, None)
         return self._live.read(lambda live: page_documents(request, live.generation, self._rights(live)))
 
-    def list_sources(self) -> SourceInventory:
+    def list_sources(self, _: NoRequest | None = None) -> SourceInventory:
         """Counts of what the profile may see."""
         from rag_mcp.search.documents import inventory
 

@@ -24,7 +24,18 @@ from rag_mcp.text.globs import MAX_GLOB_CHARS, glob_problem
 from rag_mcp.text.properties import Narrowing, Value
 from rag_mcp.text.sanitize import neutralise, scrub
 
-__all__ = ["ALL_CLASSES", "LIMITS", "DocumentRequest", "ListRequest", "NoRequest", "Request", "SearchRequest"]
+__all__ = [
+    "ALL_CLASSES",
+    "LIMITS",
+    "CorporaList",
+    "CorporaSearch",
+    "CorporaSources",
+    "DocumentRequest",
+    "ListRequest",
+    "NoRequest",
+    "Request",
+    "SearchRequest",
+]
 
 ALL_CLASSES = "all"
 LIMITS: dict[str, int] = {
@@ -441,3 +452,23 @@ class ListRequest(Request):
 @dataclass(frozen=True, slots=True)
 class NoRequest(Request):
     """Of a tool that takes no arguments."""
+
+
+# --- requests to several corpora -------------------------------------------------------------------------------------
+
+_Corpus = Annotated[str | None, BeforeValidator(_text), Field(description="Only this corpus.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CorporaSearch(SearchRequest):
+    corpus: _Corpus = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorporaList(ListRequest):
+    corpus: _Corpus = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorporaSources(NoRequest):
+    corpus: _Corpus = None

@@ -18,7 +18,7 @@ from rag_mcp.answers import (
     Status,
 )
 from rag_mcp.models import About, DocClass, Level, SourceClass
-from rag_mcp.requests import DocumentRequest, ListRequest, SearchRequest
+from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 
 CITATION = Citation(
     source="docs/gate.md",
@@ -97,7 +97,7 @@ class FakeKnowledge:
     def list_documents(self, request: ListRequest, /) -> DocumentPage:
         return DocumentPage((ENTRY,), None, 7)
 
-    def list_sources(self) -> SourceInventory:
+    def list_sources(self, _: NoRequest | None = None, /) -> SourceInventory:
         return SourceInventory("restricted", COUNTS, (), ("alpha",), 7, "2026-01-02T03:04:05Z")
 
     def status(self) -> Status:

@@ -23,7 +23,7 @@ LEVELS = (
     ("config", "logs"),
     ("stores", "embedders"),
     ("ingest", "search"),
-    ("knowledge", "evaluation"),
+    ("knowledge", "federation", "evaluation"),
     ("maintenance",),
     ("server",),
     ("cli", "__main__", "generated"),
@@ -64,7 +64,8 @@ OWNERS = {
     "watchfiles": ("ingest/watch.py",),
     "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
     "typer": tuple(
-        f"cli/{name}.py" for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "store")
+        f"cli/{name}.py"
+        for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "several", "store")
     ),
     "pydantic_core": ("ingest/ignore.py",),
 }

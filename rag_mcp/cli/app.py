@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +16,10 @@ from rag_mcp import __version__
 from rag_mcp.cli.evaluate import calibrate, evaluate
 from rag_mcp.cli.hosts import client_config
 from rag_mcp.cli.ingest import ingest, watch
-from rag_mcp.cli.output import FAILED, LOCKED, USAGE, say, say_json
+from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
-from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
-from rag_mcp.text.sanitize import one_line
+from rag_mcp.errors import InvalidArgument, RagMcpError
 
 __all__ = ["app", "main"]
 
@@ -55,26 +54,17 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except RagMcpError as error:
-        _fail(error, as_json=as_json)
+        sys.exit(report(error, as_json=as_json))
     except _UsageError as error:
         error.show()
         if as_json:
-            say_json(_failure(InvalidArgument.code, error.format_message()))
+            say_json(failure(InvalidArgument.code, error.format_message()))
         sys.exit(USAGE)
     except Exception as error:
         if as_json:
-            say_json(_failure("internal_error", f"{type(error).__name__}: {error}"))
+            say_json(failure("internal_error", f"{type(error).__name__}: {error}"))
         raise
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(error: RagMcpError, *, as_json: bool) -> NoReturn:
-    say(f"rag-mcp: {one_line(error.for_operator)}", err=True)
-    if as_json:
-        say_json(_failure(error.code, error.for_operator))
-    if isinstance(error, StoreLocked):
-        sys.exit(LOCKED)
-    sys.exit(USAGE if isinstance(error, InvalidArgument) else FAILED)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -82,10 +72,6 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     names a file."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options and options[0] != "eval"
-
-
-def _failure(kind: str, message: str) -> dict[str, object]:
-    return {"ok": False, "error": {"type": kind, "message": message}}
 
 
 @app.callback(invoke_without_command=True)

@@ -11,6 +11,7 @@ import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import print_notes, say
+from rag_mcp.cli.several import one_of
 from rag_mcp.config import Config
 from rag_mcp.errors import InvalidArgument
 
@@ -30,6 +31,7 @@ def evaluate(
     embedder: params.Embedder = None,
     policy: params.Policy = None,
     profile: params.Profile = None,
+    only: params.Only = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the report as JSON here.", **params.PATH)
     ] = None,
@@ -45,6 +47,7 @@ def evaluate(
     from rag_mcp.evaluation.tables import comparison_table, mode_table
 
     config = Config.load(corpus_root=corpus, db_path=db, embedder=embedder, policy_path=policy, profile=profile)
+    config = one_of(config, only)
     old = read_report(compare_with) if compare_with is not None else None
     made = _measured(config, questions, modes).as_json()
     comparison = compare(old, made) if old is not None else None
@@ -88,6 +91,7 @@ def calibrate(
     policy: params.Policy = None,
     profile: params.Profile = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     answered: Annotated[float, typer.Option(help="Share of answerable questions to keep answering.")] = 0.95,
 ) -> None:
     """Fit the levels of confidence to your own corpus and keep them with the store."""
@@ -100,6 +104,7 @@ def calibrate(
     config = Config.load(
         corpus_root=corpus, db_path=db, embedder=embedder, policy_path=policy, profile=profile, collection=collection
     )
+    config = one_of(config, only)
     made = _measured(config, questions, "hybrid,fts,vector", calibrated=False)
     print_notes(made.notes)
     fitted = {}

@@ -48,7 +48,8 @@ def client_config(
     known = parse_host(host)
     server: dict[str, Any] = {"command": sys.executable, "args": ("-m", "rag_mcp"), "env": server_env(config)}
     block = client_block(known, **server, name=name)
-    words = _access_in_words(config)
+    corpora = config.corpora
+    words = "\n".join(f"{name}: {_access_in_words(one)}" for name, one in corpora.items()) or _access_in_words(config)
     if write:
         path = file or _host_file(known)
         _print_written(write_config(path, known, block, name=name, replace=replace))
@@ -58,7 +59,8 @@ def client_config(
                 block = client_block(known, **server, name=planned(file or _host_file(known), known, block)[0].name)
         typer.echo(render_block(known, block), nl=False)
     say(words, err=True)
-    _say_if_absent(config)
+    for one in corpora.values() or [config]:
+        _say_if_absent(one)
 
 
 def _say_if_absent(config: Config) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import INTERRUPTED, LISTED, LISTED_JSON, STRICT, console_on, say, say_json
+from rag_mcp.cli.several import one_of, over_each
 from rag_mcp.config import Config
 from rag_mcp.text.sanitize import one_line
 
@@ -28,6 +29,7 @@ def ingest(
     embedder: params.Embedder = None,
     collection: params.Collection = None,
     policy: params.Policy = None,
+    only: params.Only = None,
     exclude: params.Exclude = None,
     full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
     clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
@@ -76,17 +78,16 @@ def ingest(
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
     )
     config = Config.load(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
-    _run_ingest(config, options, quiet=quiet, as_json=as_json)
+    over_each(config, only, lambda one: _run_ingest(one, options, quiet=quiet, as_json=as_json), as_json=as_json)
 
 
-def _run_ingest(config: Config, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
+def _run_ingest(config: Config, options: IngestOptions, *, quiet: bool, as_json: bool) -> int:
     from rag_mcp.ingest.run import run_ingest
 
     with _interruptible(config), _Progress(enabled=not (quiet or as_json)) as report:
         summary = run_ingest(config, options, progress=report)
     _print_summary(summary, options, quiet=quiet, as_json=as_json)
-    if options.strict and (summary.skipped or summary.unmet):
-        raise typer.Exit(STRICT)
+    return STRICT if options.strict and (summary.skipped or summary.unmet) else 0
 
 
 @contextlib.contextmanager
@@ -217,6 +218,7 @@ def watch(
     embedder: params.Embedder = None,
     collection: params.Collection = None,
     policy: params.Policy = None,
+    only: params.Only = None,
     exclude: params.Exclude = None,
     debounce: Annotated[float, typer.Option(help="Seconds of quiet before a run.")] = 2.0,
 ) -> None:
@@ -227,6 +229,7 @@ def watch(
     from rag_mcp.stores.embedded.place import store_folder
 
     config = Config.load(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
+    config = one_of(config, only)
     options = IngestOptions(exclude=tuple(exclude or ()))
 
     shown: object = None

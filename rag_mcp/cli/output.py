@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import typer
 
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
 from rag_mcp.text.sanitize import json_safe, one_line, terminal_safe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console_on", "print_notes", "say", "say_json"]
+__all__ = ["console_on", "failure", "naming", "print_notes", "report", "say", "say_json"]
 
 FAILED, USAGE, LOCKED, STRICT, INTERRUPTED = 1, 2, 3, 4, 130
 
@@ -26,8 +29,39 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(terminal_safe(text), err=err)
 
 
+_corpus: ContextVar[str] = ContextVar("corpus", default="")
+
+
+@contextlib.contextmanager
+def naming(corpus: str) -> Iterator[None]:
+    """What is printed as JSON or as an error meanwhile is of this one of several corpora, and says so."""
+    token = _corpus.set(corpus)
+    try:
+        yield
+    finally:
+        _corpus.reset(token)
+
+
 def say_json(value: object) -> None:
+    """One line; of several corpora each has its own."""
+    if corpus := _corpus.get():
+        value = {"corpus": corpus, **(value if isinstance(value, Mapping) else {"found": value})}
     typer.echo(json_safe(json.dumps(value, ensure_ascii=False)))
+
+
+def failure(kind: str, message: str) -> dict[str, object]:
+    return {"ok": False, "error": {"type": kind, "message": message}}
+
+
+def report(error: RagMcpError, *, as_json: bool) -> int:
+    """Say what went wrong; returns the exit code for it."""
+    where = f"{_corpus.get()}: " if _corpus.get() else ""
+    say(f"rag-mcp: {where}{one_line(error.for_operator)}", err=True)
+    if as_json:
+        say_json(failure(error.code, error.for_operator))
+    if isinstance(error, StoreLocked):
+        return LOCKED
+    return USAGE if isinstance(error, InvalidArgument) else FAILED
 
 
 def print_notes(notes: Sequence[str]) -> None:

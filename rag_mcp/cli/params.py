@@ -11,7 +11,7 @@ from rag_mcp.config import SETTINGS, environment
 from rag_mcp.errors import ConfigError
 from rag_mcp.places import expanded
 
-__all__ = ["PATH", "Collection", "Corpus", "Db", "Embedder", "Exclude", "Folder", "Json", "Policy", "Profile"]
+__all__ = ["PATH", "Collection", "Corpus", "Db", "Embedder", "Exclude", "Folder", "Json", "Only", "Policy", "Profile"]
 
 
 def _path(text: str | Path) -> Path:
@@ -43,4 +43,5 @@ Policy = Annotated[Path | None, _option("RAG_MCP_POLICY", **PATH)]
 Exclude = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Path or gitignore pattern to leave out; repeatable.")
 ]
+Only = Annotated[str | None, typer.Option(metavar="NAME", help="Of several corpora, only this one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

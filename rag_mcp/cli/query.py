@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import console_on, say, say_json
+from rag_mcp.cli.several import one_of
 from rag_mcp.config import Config
 from rag_mcp.text.sanitize import one_line, terminal_safe
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rag_mcp.answers import SearchResponse
+    from rag_mcp.federation import Federation
     from rag_mcp.knowledge import KnowledgeBase
     from rag_mcp.requests import SearchRequest
 
 __all__ = ["opened", "query"]
 
+_Base = TypeVar("_Base", bound="KnowledgeBase | Federation")
 # Other places of a passage that an answer names.
 _PLACES = 5
 
@@ -53,13 +56,14 @@ def query(
     policy: params.Policy = None,
     embedder: params.Embedder = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     as_json: params.Json = False,
 ) -> None:
     """Ask one question."""
-    from rag_mcp.requests import SearchRequest
+    from rag_mcp.requests import CorporaSearch, SearchRequest
     from rag_mcp.server.tools import answer_payload
 
-    arguments = {
+    arguments: dict[str, object] = {
         "query": text,
         "k": k,
         "mode": mode,
@@ -76,10 +80,14 @@ def query(
         "max_chars": max_chars,
         "explain": explain,
     }
-    request = SearchRequest.parse(arguments)
+    SearchRequest.parse(arguments)  # what is wrong with the words is said before what is with the settings
     config = Config.load(
         db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
     )
+    if only is not None:
+        one_of(config, only)
+        arguments["corpus"] = only
+    request = (CorporaSearch if config.roots else SearchRequest).parse(arguments)
     response = _ask(request, config)
     if as_json:
         say_json(answer_payload(response, show_paths=True))
@@ -90,10 +98,17 @@ def query(
 def _ask(request: SearchRequest, config: Config) -> SearchResponse:
     from rag_mcp.models import Mode
 
-    with opened(config) as base:
+    with opened(_kind(config), config) as base:
         if request.mode is not Mode.FTS:
             base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
         return base.search(request)
+
+
+def _kind(config: Config) -> Callable[[Config], KnowledgeBase | Federation]:
+    from rag_mcp.federation import Federation
+    from rag_mcp.knowledge import KnowledgeBase
+
+    return Federation if config.roots else KnowledgeBase
 
 
 def _pairs(where: list[str]) -> dict[str, list[str]] | None:
@@ -109,14 +124,13 @@ def _pairs(where: list[str]) -> dict[str, list[str]] | None:
 
 
 @contextlib.contextmanager
-def opened(config: Config) -> Iterator[KnowledgeBase]:
-    """A KnowledgeBase for one command; what is doubtful about its settings is said first."""
-    from rag_mcp.knowledge import KnowledgeBase
+def opened(kind: Callable[[Config], _Base], config: Config) -> Iterator[_Base]:
+    """A knowledge base for one command; what is doubtful about its settings is said first."""
     from rag_mcp.search.status import doubtful_settings
 
     for text in doubtful_settings(config):
         say(f"rag-mcp: {text}", err=True)
-    with contextlib.closing(KnowledgeBase.open(config)) as base:
+    with contextlib.closing(kind(config)) as base:
         yield base
 
 

@@ -12,6 +12,7 @@ import typer
 from rag_mcp.cli import params
 from rag_mcp.cli.output import FAILED, LISTED, LISTED_JSON, say, say_json
 from rag_mcp.cli.query import opened
+from rag_mcp.cli.several import one_of, over_each
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
 from rag_mcp.text.sanitize import one_line
@@ -25,13 +26,19 @@ def status(
     profile: params.Profile = None,
     policy: params.Policy = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     as_json: params.Json = False,
 ) -> None:
     """Say what the store holds and how it is. Exits with 1 when there is none."""
+    config = Config.load(db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, collection=collection)
+    over_each(config, only, lambda one: _status(one, as_json=as_json), as_json=as_json)
+
+
+def _status(config: Config, *, as_json: bool) -> int:
+    from rag_mcp.knowledge import KnowledgeBase
     from rag_mcp.server.tools import answer_payload
 
-    config = Config.load(db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, collection=collection)
-    with opened(config) as base:
+    with opened(KnowledgeBase, config) as base:
         base.warm_up()  # what is reported is how it is, not that it is still loading
         payload = answer_payload(base.status(), show_paths=True)
         if payload["generation"] is None:
@@ -40,8 +47,7 @@ def status(
         say_json(payload)
     else:
         _print_status(payload)
-    if payload["generation"] is None:
-        raise typer.Exit(FAILED)
+    return FAILED if payload["generation"] is None else 0
 
 
 def _print_status(payload: Mapping[str, Any]) -> None:
@@ -69,15 +75,20 @@ def verify(
     db: params.Db = None,
     corpus: params.Corpus = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     as_json: params.Json = False,
 ) -> None:
     """Check every byte, id, record and vector of the live generation. Exits with 1 when something differs."""
+    config = Config.load(db_path=db, corpus_root=corpus, collection=collection)
+    over_each(config, only, lambda one: _verify(one, as_json=as_json), as_json=as_json)
+
+
+def _verify(config: Config, *, as_json: bool) -> int:
     from rag_mcp.stores.embedded.absent import live_generation
     from rag_mcp.stores.embedded.generations import GenerationStore
     from rag_mcp.stores.embedded.place import store_root
     from rag_mcp.stores.embedded.verify import verify_store
 
-    config = Config.load(db_path=db, corpus_root=corpus, collection=collection)
     store = GenerationStore(store_root(config))
     live_generation(store, config)
     number, problems = verify_store(store, scratch=config.scratch_dir)
@@ -96,8 +107,7 @@ def verify(
         if len(problems) > LISTED:
             typer.echo(f"… and {len(problems) - LISTED:,} more")
         typer.echo(f"generation {number}: {'clean' if not problems else f'{len(problems)} problems'}")
-    if problems:
-        raise typer.Exit(FAILED)
+    return FAILED if problems else 0
 
 
 def rollback(
@@ -105,6 +115,7 @@ def rollback(
     db: params.Db = None,
     corpus: params.Corpus = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     restore_deleted: Annotated[
         bool,
         typer.Option(
@@ -121,7 +132,7 @@ def rollback(
     """
     from rag_mcp.maintenance import roll_back
 
-    config = Config.load(db_path=db, corpus_root=corpus, collection=collection)
+    config = one_of(Config.load(db_path=db, corpus_root=corpus, collection=collection), only)
     done = roll_back(config, number, restore_deleted=restore_deleted)
     typer.echo(f"generation {done.number} is live")
     if done.withheld:
@@ -147,13 +158,18 @@ def doctor(
     policy: params.Policy = None,
     embedder: params.Embedder = None,
     collection: params.Collection = None,
+    only: params.Only = None,
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild a damaged generation and sweep leftovers.")] = False,
     as_json: params.Json = False,
 ) -> None:
     """Look at everything that can be wrong here and say what to do. Exits with 1 when something is."""
+    config = Config.load(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
+    over_each(config, only, lambda one: _doctor(one, fix=fix, as_json=as_json), as_json=as_json)
+
+
+def _doctor(config: Config, *, fix: bool, as_json: bool) -> int:
     from rag_mcp.maintenance import examine, repair
 
-    config = Config.load(db_path=db, corpus_root=corpus, policy_path=policy, embedder=embedder, collection=collection)
     if fix:
         for line in repair(config):
             say(line)
@@ -163,8 +179,7 @@ def doctor(
     else:
         for finding in findings:
             typer.echo(f"{'ok  ' if finding.ok else 'BAD '} {finding.what}: {one_line(finding.detail)}")
-    if not all(finding.ok for finding in findings):
-        raise typer.Exit(FAILED)
+    return 0 if all(finding.ok for finding in findings) else FAILED
 
 
 def gaps(

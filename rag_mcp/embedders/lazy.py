@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rag_mcp.config import Config
@@ -13,7 +14,7 @@ from rag_mcp.errors import EmbedderError, IndexMismatch
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Embedder
 
-__all__ = ["LazyEmbedder"]
+__all__ = ["LazyEmbedder", "SharedEmbedder"]
 
 _RETRY_S = 5.0
 
@@ -36,11 +37,14 @@ class LazyEmbedder:
                 if self._failure is not None and time.monotonic() - self._failure[1] < _RETRY_S:
                     raise self._failure[0]
                 try:
-                    self._embedder = open_embedder(self._config)
+                    self._embedder = self._opened(open_embedder(self._config))
                 except EmbedderError as error:
                     self._failure = (error, time.monotonic())
                     raise
             return self._embedder
+
+    def _opened(self, embedder: Embedder) -> Embedder:
+        return embedder
 
     def matching(self, identity: Mapping[str, object]) -> Embedder:
         """The embedder, if it is the one an index of this identity was built with. Raises IndexMismatch too."""
@@ -57,3 +61,13 @@ class LazyEmbedder:
             embedder, self._embedder = self._embedder, None
         if embedder is not None:
             embedder.close()
+
+
+class SharedEmbedder(LazyEmbedder):
+    """For several corpora that are asked one after the other: a question is embedded for the first and remembered."""
+
+    _QUESTIONS = 16  # more than are asked at once
+
+    def _opened(self, embedder: Embedder) -> Embedder:
+        embedder.embed_query = lru_cache(self._QUESTIONS)(embedder.embed_query)  # type: ignore[method-assign]
+        return embedder

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rag_mcp.errors import ConfigError
+from rag_mcp.models import Reason
 from rag_mcp.stores.embedded.files import owners_only
 
-__all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "note_gap", "read_gaps"]
+__all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "note_gap", "note_unanswered", "read_gaps"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +56,12 @@ def note_gap(path: Path, question: str, reason: str) -> None:
         append_gap(path, Gap(datetime.now(UTC).isoformat(timespec="seconds"), question, reason))
     except OSError as error:
         _log.warning("gap log can't be written: %s", error.strerror)
+
+
+def note_unanswered(path: Path | None, question: str, reason: Reason | None) -> None:
+    """Add a question that ``reason`` left without an answer, where a log is kept; a refused access is no gap."""
+    if path is not None and reason not in (None, Reason.ACL_DENIED):
+        note_gap(path, question, reason or "")
 
 
 def append_gap(path: Path, gap: Gap) -> None:

@@ -15,7 +15,7 @@ from rag_mcp.search.retrieve import GenerationView, Retrieved, Scope
 from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
 from rag_mcp.text.sanitize import neutralise, single_line
 
-__all__ = ["access_refusal", "present"]
+__all__ = ["MAX_NEAREST", "access_refusal", "advice", "fit_texts", "present"]
 
 _MIN_TEXT = 500
 # Days that a citation names, the newest ones; snapshots_covered counts all.
@@ -24,7 +24,7 @@ _DAYS = 100
 # too. Of what the strict gate withholds on claude_docs, ray_docs_a, qmd_eval and squad2_a (minilm-int8) it names the right
 # file for 22 of 34 answerable questions, and any for 19 of 85 about other products; at 0.6 for 27 of 34 and 42 of 85.
 _NEAR = 0.75
-_NEAREST = 3
+MAX_NEAREST = 3
 _LOOK = (
     "Ask again with confidence normal to read what was withheld, open a nearest place with get_document, or rephrase "
     "the question."
@@ -46,7 +46,7 @@ def present(candidates: Sequence[Candidate], retrieved: Retrieved, model: Releva
             return _withheld(shape(ordered)[: request.k], retrieved, model)
         ordered = passing
     shown = shape(ordered)[: request.k]
-    texts = _texts(shown, request.max_chars)
+    texts = fit_texts([_joined_text(candidate.joined) for candidate in shown], request.max_chars)
     results = [_result(candidate, text, retrieved, model) for candidate, text in zip(shown, texts, strict=True)]
     return _response(retrieved, None, results)
 
@@ -64,9 +64,14 @@ def _withheld(low: Sequence[Candidate], retrieved: Retrieved, model: RelevanceMo
     return replace(
         _response(retrieved, Reason.STRICT_BLOCKED_LOW),
         withheld=len(low),
-        nearest=tuple(nearest.values())[:_NEAREST],
-        advice=_LOOK if nearest else _REPHRASE,
+        nearest=tuple(nearest.values())[:MAX_NEAREST],
+        advice=advice(nearest),
     )
+
+
+def advice(nearest: Collection[object]) -> str:
+    """What to do after a refusal that names these places."""
+    return _LOOK if nearest else _REPHRASE
 
 
 def access_refusal(request: SearchRequest, access: AccessPlan, view: GenerationView | None = None) -> SearchResponse:
@@ -114,7 +119,7 @@ def _day_asked(request: SearchRequest) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class FittedText:
     """What is shown of a passage; None when the budget is spent, and the citation stands alone."""
 
     shown: str | None
@@ -122,24 +127,24 @@ class _Text:
     warnings: tuple[str, ...] = ()
 
 
-def _texts(candidates: Sequence[Candidate], budget: int) -> Iterator[_Text]:
-    for place, candidate in enumerate(candidates):
-        text = _joined_text(candidate.joined)
+def fit_texts(texts: Sequence[str], budget: int) -> Iterator[FittedText]:
+    """What is shown of each, best first, in at most ``budget`` characters together."""
+    for place, text in enumerate(texts):
         truncated = len(text) > budget
         if truncated and place > 0 and budget < _MIN_TEXT:
-            yield _Text(None)
+            yield FittedText(None)
             continue
         # Cut first: what is removed from a text costs time, and a text only becomes shorter by it.
         shown, warnings = neutralise(cut_text(text, budget))
         budget -= len(shown)
-        yield _Text(shown, truncated, warnings)
+        yield FittedText(shown, truncated, warnings)
 
 
 def _joined_text(joined: Collection[Chunk]) -> str:
     return "\n".join(chunk.text.strip("\n") for chunk in joined)
 
 
-def _result(candidate: Candidate, text: _Text, retrieved: Retrieved, model: RelevanceModel) -> Result:
+def _result(candidate: Candidate, text: FittedText, retrieved: Retrieved, model: RelevanceModel) -> Result:
     chunk, evidence, scope = candidate.chunk, candidate.evidence, retrieved.scope
     return Result(
         text=text.shown,

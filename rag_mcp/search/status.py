@@ -126,6 +126,8 @@ def visible_report(
 def doubtful_settings(config: Config) -> list[str]:
     """Settings that name what does not exist or is not the ingest's, in words for whoever runs the process: each works
     as something less than was meant. An unusable policy file is an error of every answer instead."""
+    if config.roots:
+        return [f"{name}: {text}" for name, each in config.corpora.items() for text in doubtful_settings(each)]
     doubts: list[str | None] = []
     with contextlib.suppress(RagMcpError):
         policy = load_policy(config.policy_path)

@@ -22,6 +22,7 @@ from typing import Any
 
 from rag_mcp.config import SETTINGS, Config
 from rag_mcp.errors import ConfigError, InvalidArgument
+from rag_mcp.places import written_out
 from rag_mcp.server.registration import Block, Registration, default_names, register
 from rag_mcp.stores.embedded.files import owners_only
 from rag_mcp.stores.embedded.place import store_folder
@@ -88,9 +89,12 @@ def server_env(config: Config) -> dict[str, str]:
 
     Raises ConfigError when no store is known.
     """
-    served = replace(config, db_path=store_folder(config))
+    served = config if config.roots else replace(config, db_path=store_folder(config))
     values = {name: getattr(served, each.field) for name, each in SETTINGS.items() if each.for_server}
     chosen = {name: value for name, value in values.items() if value != SETTINGS[name].default}
+    named = {name: getattr(served, each.named) for name, each in SETTINGS.items() if each.named}
+    chosen |= {name: written_out(paths) for name, paths in named.items() if paths}
+    chosen = {name: chosen[name] for name in SETTINGS if name in chosen}
     return {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in chosen.items()}
 
 

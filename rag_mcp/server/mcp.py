@@ -30,7 +30,7 @@ from rag_mcp.errors import RagMcpError
 from rag_mcp.models import About, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
-from rag_mcp.stores.embedded.place import store_folder
+from rag_mcp.stores.embedded.place import corpora_of, store_folder
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Knowledge(Protocol):
 
     def list_documents(self, request: ListRequest, /) -> DocumentPage: ...
 
-    def list_sources(self) -> SourceInventory: ...
+    def list_sources(self, request: NoRequest, /) -> SourceInventory: ...
 
     def status(self) -> Status: ...
 
@@ -92,12 +92,19 @@ class Unavailable:
 def open_knowledge(config: Config) -> Knowledge:
     """Open the configured knowledge base; one that can't be opened is replaced by a stand-in that says why."""
     try:
-        _ = store_folder(config)
-        from rag_mcp.knowledge import KnowledgeBase
+        corpora = corpora_of(config)
+        for each in corpora.values() or [config]:
+            _ = store_folder(each)
         from rag_mcp.search.status import doubtful_settings
 
         for text in doubtful_settings(config):
             logger.warning("%s", text)
+        if corpora:
+            from rag_mcp.federation import Federation
+
+            return Federation.open(config)
+        from rag_mcp.knowledge import KnowledgeBase
+
         return KnowledgeBase.open(config)
     except RagMcpError as error:
         logger.error("Serving without a knowledge base: %s", error.for_operator)
@@ -129,8 +136,11 @@ class _Outcome:
 class ToolRunner:
     """Runs one tool call to its answer in the calling thread; never raises."""
 
-    def __init__(self, knowledge: Knowledge, telemetry: Telemetry) -> None:
+    def __init__(
+        self, knowledge: Knowledge, telemetry: Telemetry, specs: Sequence[contract.ToolSpec] = contract.TOOLS
+    ) -> None:
         self._knowledge = knowledge
+        self._requests = {spec.name: spec.request for spec in specs}
         self._telemetry = telemetry
         self._tools: dict[str, Callable[[Mapping[str, object] | None, _Outcome], dict[str, Any]]] = {
             "search_knowledge": self._search,
@@ -162,8 +172,11 @@ class ToolRunner:
         logger.info("%s %s %s in %.1f ms", tool, outcome.status, outcome.reason, elapsed_ms)
         return Answer(payload, text, outcome.status == "ERROR")
 
+    def _read(self, tool: str, arguments: Mapping[str, object] | None) -> Any:
+        return self._requests[tool].parse(arguments)
+
     def _search(self, arguments: Mapping[str, object] | None, outcome: _Outcome) -> dict[str, Any]:
-        response = self._knowledge.search(SearchRequest.parse(arguments))
+        response = self._knowledge.search(self._read("search_knowledge", arguments))
         outcome.status = response.status
         outcome.reason = response.reason.value if response.reason else ""
         outcome.winner = response.results[0].source_class if response.results else None
@@ -173,11 +186,11 @@ class ToolRunner:
         return contract.answer_payload(self._knowledge.get_document(DocumentRequest.parse(arguments)))
 
     def _documents(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.answer_payload(self._knowledge.list_documents(ListRequest.parse(arguments)))
+        return contract.answer_payload(self._knowledge.list_documents(self._read("list_documents", arguments)))
 
     def _sources(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        NoRequest.parse(arguments)
-        return contract.answer_payload(self._knowledge.list_sources())
+        request = self._read("list_knowledge_sources", arguments)
+        return contract.answer_payload(self._knowledge.list_sources(request))
 
     def _status(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
         NoRequest.parse(arguments)
@@ -234,13 +247,15 @@ def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: T
     Calls run in bounded worker threads, searches, documents and lookups apart, so that status answers while the others
     are busy.
     """
-    handlers = _Handlers(knowledge, transport=transport, telemetry=telemetry or Telemetry())
+    corpora = knowledge.about()
+    specs = contract.tools_for(corpora)
+    handlers = _Handlers(knowledge, specs, transport=transport, telemetry=telemetry or Telemetry())
     server: Server[Any] = Server(
         "rag-mcp",
         version=__version__,
         title="Local knowledge base",
         description="Answers questions from a local folder of markdown with cited passages.",
-        instructions=contract.instructions(knowledge.about()),
+        instructions=contract.instructions(corpora),
         cache_hints={method: _STATIC for method in ("tools/list", "resources/list", "resources/read")},
         lifespan=handlers.lifespan,
         on_list_tools=handlers.list_tools,
@@ -277,9 +292,12 @@ class _Pools:
 class _Handlers:
     """The protocol side of the tools: threads, progress, and the SDK's types."""
 
-    def __init__(self, knowledge: Knowledge, *, transport: str, telemetry: Telemetry) -> None:
+    def __init__(
+        self, knowledge: Knowledge, specs: Sequence[contract.ToolSpec], *, transport: str, telemetry: Telemetry
+    ) -> None:
+        self._specs = specs
         self._transport = transport
-        self._runner = ToolRunner(knowledge, telemetry)
+        self._runner = ToolRunner(knowledge, telemetry, specs)
         self._warm_up = _WarmUp(knowledge.warm_up)
 
     @contextlib.asynccontextmanager
@@ -303,12 +321,12 @@ class _Handlers:
             self._warm_up.want()
 
     async def list_tools(self, ctx: object, params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(spec) for spec in contract.TOOLS])
+        return types.ListToolsResult(tools=[_tool(spec) for spec in self._specs])
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        names = [spec.name for spec in contract.TOOLS]
+        names = [spec.name for spec in self._specs]
         if params.name not in names:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool. Tools: {', '.join(names)}.")
         if not self._warm_up.done.is_set():

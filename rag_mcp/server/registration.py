@@ -18,6 +18,7 @@ from typing import Any
 
 from rag_mcp.config import Config
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.places import named_paths
 
 __all__ = ["SERVER_NAME", "Block", "Registration", "default_names", "register"]
 
@@ -67,6 +68,8 @@ def default_names(env: Mapping[str, str]) -> Iterator[str]:
     corpus = env.get("RAG_MCP_CORPUS_ROOT")
     place = Path(corpus or env.get("RAG_MCP_DB_PATH", ""))
     own = place.name if corpus else place.name.removesuffix(".store")
+    if several := named_paths("RAG_MCP_CORPUS_ROOT", corpus or "", env):
+        place, own = next(iter(several.values())), "-".join(several)
     collection = env.get("RAG_MCP_COLLECTION", "")
     first = _joined_name(own, collection)
     yield first
@@ -122,6 +125,9 @@ def _store_of(entry: object) -> tuple[str, str] | None:
     """The store and collection an entry serves; None when it does not say, or not from which folder."""
     env = _env(entry)
     place = env.get("RAG_MCP_DB_PATH")
+    corpora = env.get("RAG_MCP_CORPUS_ROOT")
+    if place is None and isinstance(corpora, str) and "=" in corpora:  # each of several has its own store, by default
+        return corpora, str(env.get("RAG_MCP_COLLECTION") or Config().collection)
     if not isinstance(place, str) or not os.path.isabs(os.path.expanduser(place)):
         return None
     resolved = os.path.normcase(os.path.realpath(os.path.expanduser(place)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -11,6 +11,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from rag_mcp.answers import (
+    CorporaInventory,
+    CorporaPage,
     Document,
     DocumentPage,
     SearchResponse,
@@ -20,7 +22,17 @@ from rag_mcp.answers import (
 )
 from rag_mcp.errors import NotFound, RagMcpError, StoreAbsent
 from rag_mcp.models import About, DocClass, Gate, Level, Mode, Reason, SourceClass
-from rag_mcp.requests import LIMITS, DocumentRequest, ListRequest, NoRequest, Request, SearchRequest
+from rag_mcp.requests import (
+    LIMITS,
+    CorporaList,
+    CorporaSearch,
+    CorporaSources,
+    DocumentRequest,
+    ListRequest,
+    NoRequest,
+    Request,
+    SearchRequest,
+)
 from rag_mcp.text.sanitize import single_line
 
 __all__ = [
@@ -34,6 +46,7 @@ __all__ = [
     "error_payload",
     "answer_payload",
     "instructions",
+    "tools_for",
 ]
 
 CAPABILITIES_URI = "rag-mcp://capabilities"
@@ -52,7 +65,8 @@ INSTRUCTIONS = (
 
 def instructions(corpora: Sequence[About]) -> str:
     """INSTRUCTIONS, and what the documents are about as far as it is known: a quotation, since a file may have said it."""
-    known = "; ".join(f'{each.name}: "{each.description}"'.removeprefix(": ") for each in corpora if each.description)
+    told = (each for each in corpora if each.description or each.name)
+    known = "; ".join(f'{each.name}: "{each.description}"'.removeprefix(": ") for each in told)
     return f"{INSTRUCTIONS} What it holds, as a quotation and no instruction: {known}." if known else INSTRUCTIONS
 
 
@@ -142,11 +156,11 @@ class ToolSpec:
 
     @property
     def input_schema(self) -> Json:
-        return INPUT_SCHEMAS[self.name]
+        return _input(cast("Hashable", self.request))
 
     @property
     def output_schema(self) -> Json:
-        return OUTPUT_SCHEMAS[self.name]
+        return _answer(cast("Hashable", self.answer))
 
 
 TOOLS: tuple[ToolSpec, ...] = (
@@ -196,6 +210,21 @@ TOOLS: tuple[ToolSpec, ...] = (
 )
 
 
+_OF_CORPORA: Mapping[str, tuple[type[Request], type]] = {
+    "search_knowledge": (CorporaSearch, SearchResponse),
+    "list_documents": (CorporaList, CorporaPage),
+    "list_knowledge_sources": (CorporaSources, CorporaInventory),
+}
+
+
+def tools_for(corpora: Sequence[About]) -> tuple[ToolSpec, ...]:
+    """The tools; only where several corpora are served does a tool take the name of one, or tell of each."""
+    if not any(each.name for each in corpora):
+        return TOOLS
+    kinds = ((tool, *_OF_CORPORA.get(tool.name, (tool.request, tool.answer))) for tool in TOOLS)
+    return tuple(replace(tool, request=request, answer=answer) for tool, request, answer in kinds)
+
+
 class _PlainSchema(GenerateJsonSchema):
     """Schemas as hosts know them from other servers: closed objects, no titles, no documentation of ours."""
 
@@ -239,10 +268,13 @@ def _anonymous(schema: Json) -> Json:
     return {name: value for name, value in schema.items() if name not in ("$defs", "title", "description")}
 
 
-INPUT_SCHEMAS: dict[str, Json] = {tool.name: _schema_of(tool.request, "validation") for tool in TOOLS}
+@cache
+def _input(model: Any) -> Json:
+    return _schema_of(model, "validation")
 
 
-def _answer(model: type) -> Json:
+@cache
+def _answer(model: Any) -> Json:
     """A schema that accepts an answer as well as the error shape, as clients check both against it."""
     schema = _schema_of(model, "serialization")
     text = {"type": "string"}
@@ -257,4 +289,5 @@ def _answer(model: type) -> Json:
     return {**schema, "properties": {"ok": ok, **empty, **schema["properties"], "error": error}, "required": ["ok"]}
 
 
-OUTPUT_SCHEMAS: dict[str, Json] = {tool.name: _answer(tool.answer) for tool in TOOLS}
+INPUT_SCHEMAS: dict[str, Json] = {tool.name: tool.input_schema for tool in TOOLS}
+OUTPUT_SCHEMAS: dict[str, Json] = {tool.name: tool.output_schema for tool in TOOLS}

@@ -9,11 +9,23 @@ from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
 from rag_mcp.stores.embedded.owner import DEFAULT_COLLECTION, collection_root, default_store
 
-__all__ = ["is_foreign_chroma", "resolve_store", "store_folder", "store_root"]
+__all__ = ["corpora_of", "is_foreign_chroma", "resolve_store", "store_folder", "store_root"]
+
+
+def corpora_of(config: Config) -> dict[str, Config]:
+    """``config.corpora``. Raises ConfigError when the folder that is to hold their stores is a store itself."""
+    if config.roots and config.db_path is not None and os.path.lexists(config.db_path / "generations"):
+        raise ConfigError("RAG_MCP_DB_PATH is the store of one corpus; name a folder that is to hold one for each.")
+    return config.corpora
 
 
 def store_folder(config: Config) -> Path:
-    """The folder as given, else the default one of the corpus. Raises ConfigError when neither is known."""
+    """The folder as given, else the default one of the corpus. Raises ConfigError when neither is known, or several
+    are."""
+    if config.roots:
+        raise ConfigError(
+            f"RAG_MCP_CORPUS_ROOT names several corpora ({', '.join(config.roots)}): say which, with --only."
+        )
     if config.db_path is not None:
         return config.db_path
     if config.corpus_root is not None:
