@@ -7,9 +7,12 @@ answers. Sets and stores are those of evaluate.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     lines = [_HEAD, "| --- | --- |" + " ---: |" * 7]
     for pair in options.pair:
-        lines += _rows(options.all, options.cache, pair)
+        lines += _pair(options, pair)
+    lines += [_split(options, name) for name in options.split]
     table = "\n".join(lines)
     print(table)
     if options.out:
@@ -42,27 +46,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _rows(sets: Path, cache: Path, pair: Sequence[str]) -> list[str]:
-    roots = ";".join(f"{name}={sets / name / 'corpus'}" for name in pair)
+def _pair(options: argparse.Namespace, pair: Sequence[str]) -> list[str]:
+    """A row for each of two sets, whose corpora stand side by side."""
+    rows = []
+    with _served(options, {name: options.all / name / "corpus" for name in pair}) as both:
+        for name, other in (pair, pair[::-1]):
+            print(f"{name} beside {other} …", file=sys.stderr, flush=True)
+            questions = _asked(options.all, name, other)
+            with _served(options, {name: options.all / name / "corpus"}) as alone:
+                rows.append(
+                    _row(name, other, _measured(questions, alone), _measured(questions, both, f"{name}/{{}}".format))
+                )
+    return rows
+
+
+def _split(options: argparse.Namespace, name: str) -> str:
+    """A row for a set whose corpus is cut in two, every other file in each half."""
+    print(f"{name} in two halves …", file=sys.stderr, flush=True)
+    questions = read_questions(options.all / name / "queries.jsonl")
+    corpus = options.all / name / "corpus"
+    halves = {half: options.cache / f"{name}.halves" / half for half in ("one", "two")}
+    places = {}
+    for path, half in zip(sorted(path for path in corpus.rglob("*") if path.is_file()), cycle(halves), strict=False):
+        source = path.relative_to(corpus).as_posix()
+        places[source], target = f"{half}/{source}", halves[half] / source
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    with _served(options, {name: corpus}) as whole, _served(options, halves, options.cache / f"{name}.stores") as both:
+        return _row(name, "its other half", _measured(questions, whole), _measured(questions, both, places.__getitem__))
+
+
+@contextlib.contextmanager
+def _served(options: argparse.Namespace, roots: Mapping[str, Path], stores: Path | None = None) -> Iterator[Search]:
+    """The search over these folders, without names where there is one."""
     # The widest profile: a page named config must not be missing from a measurement of ranking.
-    config = Config.load({}, corpus_root=roots, db_path=cache, profile="auditor")
+    named = ";".join(f"{name}={root}" for name, root in roots.items())
+    config = Config.load(
+        {}, corpus_root=named, db_path=stores or options.cache, profile="auditor", embedder=options.embedder
+    )
     for each in config.corpora.values():
         KnowledgeBase.open(each).ingest()
-    both = Federation.open(config)
-    both.warm_up()
-    rows = []
-    for name, other in (pair, pair[::-1]):
-        print(f"{name} beside {other} …", file=sys.stderr, flush=True)
-        questions = _asked(sets, name, other)
-        own = KnowledgeBase.open(config.corpora[name])
-        own.warm_up()
-        alone = _measured(questions, own.search)
-        beside = _measured([_of(name, question) for question in questions], both.search)
-        own.close()
-        figures = (figure for pair in zip(_figures(alone), _figures(beside), strict=True) for figure in pair)
-        rows.append(f"| {name} | {other} | {len(questions)} | {' | '.join(figures)} |")
-    both.close()
-    return rows
+    lone = next(iter(config.corpora.values()))
+    base = KnowledgeBase.open(lone) if len(roots) == 1 else Federation.open(config)
+    with contextlib.closing(base):
+        base.warm_up()
+        yield base.search
 
 
 def _asked(sets: Path, name: str, other: str) -> list[Question]:
@@ -71,13 +99,18 @@ def _asked(sets: Path, name: str, other: str) -> list[Question]:
     return [question for question in mine if question.answerable or question.text not in elsewhere]
 
 
-def _of(name: str, question: Question) -> Question:
-    """The question as it is asked of several corpora."""
-    return replace(question, relevant=tuple(replace(at, source=f"{name}/{at.source}") for at in question.relevant))
+def _measured(questions: Sequence[Question], search: Search, placed: Callable[[str], str] = str) -> ModeReport:
+    """``placed`` says where the files that the questions name are found."""
+    asked = [
+        replace(question, relevant=tuple(replace(at, source=placed(at.source)) for at in question.relevant))
+        for question in questions
+    ]
+    return evaluate(asked, search, modes=[Mode.HYBRID], spans=lambda _: (0, 0)).modes[Mode.HYBRID]
 
 
-def _measured(questions: Sequence[Question], search: Search) -> ModeReport:
-    return evaluate(questions, search, modes=[Mode.HYBRID], spans=lambda _: (0, 0)).modes[Mode.HYBRID]
+def _row(name: str, other: str, alone: ModeReport, beside: ModeReport) -> str:
+    figures = (figure for pair in zip(_figures(alone), _figures(beside), strict=True) for figure in pair)
+    return f"| {name} | {other} | {len(alone.answers)} | {' | '.join(figures)} |"
 
 
 def _figures(report: ModeReport) -> list[str]:
@@ -89,9 +122,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--all", type=Path, required=True, metavar="DIR", help="folder of sets")
     parser.add_argument(
-        "--pair", type=lambda text: text.split(","), action="append", required=True, help="two sets; repeatable"
+        "--pair", type=lambda text: text.split(","), action="append", default=[], help="two sets; repeatable"
     )
+    parser.add_argument("--split", action="append", default=[], metavar="SET", help="a set to cut in two; repeatable")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "evaluate", help="folder of the stores")
+    parser.add_argument("--embedder", help="as RAG_MCP_EMBEDDER")
     parser.add_argument("--out", type=Path, help="markdown file whose marked part is replaced")
     return parser
 

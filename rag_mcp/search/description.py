@@ -13,7 +13,7 @@ from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.absent import live_generation
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
-from rag_mcp.text.opening import FRONT_PAGES, one_description
+from rag_mcp.text.opening import FRONT_PAGES, is_front_page, one_description
 
 __all__ = ["described", "presented"]
 
@@ -45,6 +45,7 @@ def _opening(rights: Rights, notes: Mapping[str, object]) -> str:
     openings = notes.get("openings")
     if not isinstance(openings, dict):  # of an older version
         return ""
-    best_first = sorted(openings.items(), key=lambda item: (FRONT_PAGES.index(item[0].lower()), item[0]))
+    pages = (item for item in openings.items() if is_front_page(item[0]))
+    best_first = sorted(pages, key=lambda item: (FRONT_PAGES.index(item[0].lower()), item[0]))
     shown = (text for path, (kind, text) in best_first if rights.may_see(SourceClass(kind), path, requested=None))
     return next((words for text in shown if (words := one_description(text))), "")

@@ -44,6 +44,7 @@ class Two:
 
     def __init__(self, root: Path, **corpora: dict[str, str]) -> None:
         self.root, self._open = root, contextlib.ExitStack()
+        self._known: dict[str, Federation | KnowledgeBase] = {}
         for name, files in corpora.items():
             self.write(name, files)
         self.names = list(corpora)
@@ -67,16 +68,17 @@ class Two:
         return self
 
     def several(self, *names: str, **more: object) -> Federation:
-        base = Federation.open(self.config(*names, **more))
-        self._open.callback(base.close)
-        base.warm_up()
-        return base
+        return self._opened(Federation, self.config(*names, **more))
 
     def alone(self, name: str, **more: object) -> KnowledgeBase:
-        base = KnowledgeBase.open(self.config(**more).corpora[name])
-        self._open.callback(base.close)
-        base.warm_up()
-        return base
+        return self._opened(KnowledgeBase, self.config(**more).corpora[name])
+
+    def _opened(self, kind, config: Config):
+        if (known := self._known.get(repr(config))) is None:
+            known = self._known[repr(config)] = kind.open(config)
+            self._open.callback(known.close)
+            known.warm_up()
+        return known
 
     def close(self) -> None:
         self._open.close()
@@ -161,9 +163,24 @@ def test_a_policy_of_an_unknown_name_and_a_store_in_place_of_a_folder_of_stores_
 # --- one answer ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mill", "shop"])
-@pytest.mark.parametrize("query", QUESTIONS)
-@pytest.mark.parametrize("more", [{}, {"confidence": "strict"}, {"k": 2, "max_chars": 200}, {"mode": "fts"}])
+WORDS = sorted({word for files in (MILL, SHOP) for text in files.values() for word in text.split() if word.isalnum()})
+
+
+@given(
+    name=st.sampled_from(["mill", "shop"]),
+    query=st.sampled_from(QUESTIONS) | st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join),
+    more=st.fixed_dictionaries(
+        {},
+        optional={
+            "confidence": st.sampled_from(["strict", "normal"]),
+            "k": st.integers(1, 20),
+            "max_chars": st.integers(200, 1_000),
+            "mode": st.sampled_from(["hybrid", "fts", "vector"]),
+            "explain": st.booleans(),
+        },
+    ),
+)
+@settings(max_examples=60, deadline=None)
 def test_one_corpus_under_a_name_answers_as_alone(two, name, query, more):
     request = asked(query, **more)
     alone, named = two.alone(name).search(request), two.several(name).search(request)
@@ -206,7 +223,9 @@ def test_a_question_is_embedded_once_for_all(two, monkeypatch):
     seen: list[str] = []
     plainly = HashEmbedder.embed_query
     monkeypatch.setattr(HashEmbedder, "embed_query", lambda self, text: seen.append(text) or plainly(self, text))
-    response = two.several().search(asked("band saw sharpened"))
+    with contextlib.closing(Federation.open(two.config())) as base:
+        base.warm_up()
+        response = base.search(asked("band saw sharpened"))
     assert seen == ["band saw sharpened"]
     assert {result.citation.source.partition("/")[0] for result in response.results} == {"mill", "shop"}
 
