@@ -181,6 +181,7 @@ def tools() -> str:
         f"Resource `{contract.CAPABILITIES_URI}`: version, modes, classes and limits as JSON.\n",
         "Instructions given to the host:\n",
         f"> {contract.INSTRUCTIONS}\n",
+        "What the documents are about follows, where it is known, in quotation marks.\n",
     ]
     for tool in contract.TOOLS:
         parts += _tool(tool)
@@ -201,6 +202,9 @@ READING = """- A search has `status` `OK` or `NO_RELEVANT_CONTEXT` with a `reaso
   the default, low passages are withheld.
 - `as_of` asks what a series of dated snapshots (`status-2026-03-01.md`, three or more) said on a day. A passage that
   repeats the snapshot before it is stored once and lists its dates.
+- Where a server serves [several corpora](operations.md#one-server-over-several), a source is `name/path`, `search_knowledge`,
+  `list_documents` and `list_knowledge_sources` take `corpus`, the name of one, and the last lists `corpora` too; a corpus that can't answer
+  is named in `degraded_reason`. `generation` is then null: each has its own.
 - Passages are marked `text_is_untrusted_context`; invisible and reordering characters are neutralised.
 
 The server speaks both protocol eras on stdio: 2026-07-28, and the `initialize` handshake up to 2025-11-25.
