@@ -1,119 +1,201 @@
-"""``rag-mcp`` as a process of its own, without the second of loading libraries: forked from one that has them loaded.
+"""``rag-mcp`` as a process of its own, without the seconds of loading libraries: forked from one that has them loaded.
 
-Orders come as JSON lines on stdin, and each is answered by one line with the child's exit status. Libraries are loaded
-once, before the first fork; what a child does is what ``rag-mcp`` does, to the end of the interpreter.
-
-    {"arguments": [...], "env": {...}, "cwd": ..., "timeout": 120, "out": ..., "err": ...}
-
-A command whose very start is the matter (what it loads, its locale, its hash seed) belongs into ``support.run_cli``.
+``warm_command()`` stands for ``python -m rag_mcp`` wherever a command is started, and ``warm_command(script)`` for
+``python script``; tests/cli_client.py is what is started then. What the command does is what ``rag-mcp`` does, to the end
+of the interpreter. Where the very start is the matter (what is loaded, the locale, the hash seed, limits and permissions
+set for the process), use ``COLD``, which is Python itself.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
+import importlib
 import json
 import os
+import pkgutil
+import runpy
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import NoReturn
 
-from support import cli_environment, run_cli
+from support import cli_environment
 
 ROOT = Path(__file__).resolve().parents[1]
+CLIENT = Path(__file__).with_name("cli_client.py")
+COLD = [sys.executable, "-m", "rag_mcp"]
+# What an ingest or a question loads when it gets there.
+LATE = ("chromadb.api.rust", "chromadb.telemetry.product.posthog", "filelock", "markdown_it", "tantivy", "tomllib")
 
 
-class CliProcess:
-    """The other end: start it, give orders."""
-
-    def __init__(self) -> None:
-        self._one_at_a_time = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**cli_environment({}), "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))},
-            encoding="utf-8",
-        )
-
-    def run(self, arguments: tuple[str, ...], env: dict[str, str], timeout: float) -> subprocess.CompletedProcess:
-        assert self._process.stdin and self._process.stdout
-        with tempfile.TemporaryDirectory() as folder, self._one_at_a_time:
-            out, err = Path(folder, "out"), Path(folder, "err")
-            order = {"arguments": arguments, "env": env, "cwd": os.getcwd(), "timeout": timeout}
-            self._process.stdin.write(json.dumps({**order, "out": str(out), "err": str(err)}) + "\n")
-            self._process.stdin.flush()
-            code = int(self._process.stdout.readline())
-            printed, said = out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
-        if code == -signal.SIGALRM:
-            raise subprocess.TimeoutExpired(list(arguments), timeout, printed, said)
-        return subprocess.CompletedProcess(list(arguments), code, printed, said)
-
-    def close(self) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-
-
-@cache
-def _shared() -> CliProcess:
-    process = CliProcess()
-    atexit.register(process.close)
-    return process
+def warm_command(script: Path | None = None) -> list[str]:
+    """The beginning of a command line that ends with arguments of ``rag-mcp``, or of a script."""
+    if sys.platform == "win32":  # no fork
+        return [*COLD] if script is None else [sys.executable, str(script)]
+    return [sys.executable, "-I", "-S", str(CLIENT), _server(), str(script or "rag-mcp")]
 
 
 def forked_cli(
     *arguments: object, env: dict[str, str] | None = None, timeout: float = 120
 ) -> subprocess.CompletedProcess:
-    """``run_cli``, sooner done; a process from the start where there is no fork."""
-    if sys.platform == "win32":
-        return run_cli(*arguments, env=env, timeout=timeout)
-    return _shared().run(tuple(map(str, arguments)), cli_environment(env or {}), timeout)
+    """``rag-mcp`` with no RAG_MCP_* variable but those given, and the hash embedder unless another is given."""
+    return subprocess.run(
+        [*warm_command(), *map(str, arguments)],
+        env=cli_environment(env or {}),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
 
 
-def main() -> None:
-    import chromadb.api.rust  # noqa: F401
-    import tantivy  # noqa: F401
-
-    import rag_mcp.cli.query
-    import rag_mcp.cli.store
-    import rag_mcp.ingest.run
-    import rag_mcp.search.generation  # noqa: F401
-    from rag_mcp.cli.app import main as run
-
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            become(json.loads(line))
-            run()
-            return
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+def cli_json(*arguments: object, **options: object) -> dict[str, object]:
+    done = forked_cli(*arguments, "--json", **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-def become(order: dict[str, Any]) -> None:
-    """Put the ordered environment, folder, files and arguments in place of the server's."""
-    for number, path, mode in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, order["out"], os.O_WRONLY | os.O_CREAT),
-        (2, order["err"], os.O_WRONLY | os.O_CREAT),
-    ):
-        opened = os.open(path, mode, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    os.environ.clear()
-    os.environ.update(order["env"])
-    os.chdir(order["cwd"])
-    sys.argv = ["rag-mcp", *order["arguments"]]
-    signal.alarm(int(order["timeout"]))
+@cache
+def _server() -> str:
+    """The socket of this process's server, which ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="cli-")  # the name of a socket must be short
+    path = str(Path(folder.name, "socket"))
+    process = subprocess.Popen(
+        [sys.executable, __file__, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**cli_environment({}), "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))},
+    )
+    assert process.stdin and process.stdout
+    assert process.stdout.read() == b"ready"
+
+    def close() -> None:
+        process.communicate(timeout=30)
+        folder.cleanup()
+
+    atexit.register(close)
+    return path
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def load_libraries() -> None:
+    """Import all that a command may need, so that what is forked has it."""
+    import rag_mcp
+
+    names = [module.name for module in pkgutil.walk_packages(rag_mcp.__path__, "rag_mcp.")]
+    for name in (*LATE, *names):
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a child copies no page of its parent's
+
+
+def main(path: str) -> None:
+    load_libraries()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    os.write(1, b"ready")
+    os.dup2(2, 1)  # the reader of stdout sees its end
+    events = selectors.DefaultSelector()
+    events.register(0, selectors.EVENT_READ)
+    events.register(listener, selectors.EVENT_READ)
+    while serve(listener, events):
+        pass
+
+
+def serve(listener: socket.socket, events: selectors.BaseSelector) -> bool:
+    """Handle what happened; whether to go on: not when the tests have ended."""
+    for key, _ in events.select():
+        if key.fd == 0:
+            return False
+        if key.fileobj is listener:
+            start(listener.accept()[0], events)
+        elif key.fd in events.get_map():  # its command's end was not handled just before
+            follow(key.data, key.fd, events)
+    return True
+
+
+def start(client: socket.socket, events: selectors.BaseSelector) -> None:
+    head, files, _, _ = socket.recv_fds(client, 8, 3)
+    order = b""
+    while len(order) < int.from_bytes(head, "big"):
+        order += client.recv(1 << 20)
+    ended, held = os.pipe()  # ``held`` is closed when the child ends, however it does
+    child = os.fork()
+    if not child:
+        client.close()
+        os.close(ended)
+        leave(events)
+        become(order, files)
+    os.close(held)
+    for number in files:
+        os.close(number)
+    running = SimpleNamespace(child=child, client=client, ended=ended)
+    events.register(client, selectors.EVENT_READ, running)
+    events.register(ended, selectors.EVENT_READ, running)
+
+
+def follow(running: SimpleNamespace, number: int, events: selectors.BaseSelector) -> None:
+    """Pass on what the client says to the child, or the child's end to the client."""
+    if number == running.ended:
+        _, status = os.waitpid(running.child, 0)
+        with contextlib.suppress(OSError):
+            running.client.send(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+        for opened in (running.client, running.ended):
+            with contextlib.suppress(KeyError):
+                events.unregister(opened)
+        running.client.close()
+        os.close(running.ended)
+        return
+    said = running.client.recv(1)
+    os.kill(running.child, said[0] if said else signal.SIGKILL)
+    if not said:
+        events.unregister(running.client)
+
+
+def leave(events: selectors.BaseSelector) -> None:
+    """In a child: close what is the server's."""
+    for key in list(events.get_map().values()):
+        if isinstance(key.fileobj, socket.socket):
+            key.fileobj.close()
+        elif key.fd:
+            os.close(key.fd)
+    events.close()
+
+
+def become(order: bytes, files: list[int]) -> NoReturn:
+    """Be the command, with its folder, environment, arguments and files."""
+    for number, given in enumerate(files):
+        os.dup2(given, number)
+        os.close(given)
+    folder, count, *rest = order.split(b"\0")
+    arguments, environment = rest[: int(count)], rest[int(count) :]
+    os.chdir(folder)
+    os.environb.clear()
+    os.environb.update(entry.split(b"=", 1) for entry in environment)
+    time.tzset()
+    sys.argv = [os.fsdecode(argument) for argument in arguments]
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if sys.argv[0] != "rag-mcp":
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit()
+    from rag_mcp.__main__ import main as run
+
+    sys.exit(run())
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cli_process import load_libraries
+
 ROOT = Path(__file__).resolve().parents[1]
 SLICE = 3
 
@@ -57,11 +59,7 @@ class FaultProcess:
 
 
 def main() -> None:
-    import chromadb  # noqa: F401
-    import tantivy  # noqa: F401
-
-    import rag_mcp.ingest.run  # noqa: F401
-
+    load_libraries()
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -7,13 +7,14 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
+
+from cli_process import warm_command
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT_S = 30.0
@@ -34,11 +35,11 @@ def server_env(settings: Mapping[str, str] = _NOTHING) -> dict[str, str]:
 
 
 class RawServer:
-    """One server process; ``lines`` holds everything it ever wrote to stdout."""
+    """One server process, forked where no command is given; ``lines`` holds everything it ever wrote to stdout."""
 
     def __init__(self, *command: str, env: Mapping[str, str] = _NOTHING) -> None:
         self.process = subprocess.Popen(
-            command or (sys.executable, "-m", "rag_mcp"),
+            command or warm_command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -148,21 +145,3 @@ def cli_environment(changes: dict[str, str]) -> dict[str, str]:
     """This process's environment with no RAG_MCP_* variable but those given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAG_MCP_")}
     return {**clean, "RAG_MCP_EMBEDDER": "hash", **changes}
-
-
-def run_cli(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess:
-    """``rag-mcp`` as a process of its own, with no RAG_MCP_* variable but those given."""
-    return subprocess.run(
-        [sys.executable, "-c", "from rag_mcp.cli import main; main()", *map(str, arguments)],
-        env=cli_environment(env or {}),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=timeout,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def cli_json(*arguments: object, **options: object) -> dict[str, object]:
-    done = run_cli(*arguments, "--json", **options)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cli_process import forked_cli
 from jsonschema import Draft202012Validator
-from raw_server import ROOT, RawServer, server_env
+from raw_server import RawServer
 from support import Library
 
 from rag_mcp.config import Config
@@ -196,8 +194,7 @@ def test_a_running_server_creates_nothing_and_answers_once_something_is_ingested
             assert f"indexed at {store}: " in message  # the setting itself, though it is an absolute path
             assert PLACES[place] in message
         assert tree(tmp_path) == before
-        ingest = [sys.executable, "-c", "from rag_mcp.cli import main; main()", "ingest", str(hives), "--quiet"]
-        subprocess.run(ingest, check=True, env=server_env(env), cwd=ROOT, timeout=60, stdout=subprocess.DEVNULL)
+        assert forked_cli("ingest", hives, "--quiet", env=env).returncode == 0
         asked = {"query": "winter honey", "confidence": "normal"}
         assert server.call("search_knowledge", asked, id=20)["results"][0]["citation"]["source"] == "hive.md"
         assert server.call("rag_status", {}, id=21)["healthy"] is True

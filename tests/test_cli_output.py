@@ -9,9 +9,10 @@ import subprocess
 import sys
 
 import pytest
+from cli_process import forked_cli
 from governed import CLASSES, PLACES, PROFILES, governed, visible
 from raw_server import ROOT
-from support import Library, run_cli
+from support import Library
 
 from rag_mcp.cli import main
 
@@ -111,7 +112,7 @@ def hostile(tmp_path_factory):
                 "left\x1b[2Jout.md": "# Lantern\n\nNever shown.\n",
             }
         )
-        done = run_cli("ingest", library.corpus, "--db", library.store_path)
+        done = forked_cli("ingest", library.corpus, "--db", library.store_path)
         yield library, done
 
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import Library, run_cli
+from cli_process import forked_cli
+from support import Library
 
 from rag_mcp.errors import StoreError, StoreReadOnly
 from rag_mcp.ingest import collect
@@ -163,7 +164,7 @@ def test_a_file_system_that_really_fills_up_at_any_point_of_the_run(small_disk, 
         refused = 0
         for leave in (0, 60_000, 500_000, 900_000, 1_500_000, 2_200_000, 2_900_000, 12_000_000):
             pad = fill(small_disk, leave=leave)
-            done = run_cli("ingest", library.corpus, "--db", library.store_path)
+            done = forked_cli("ingest", library.corpus, "--db", library.store_path)
             if done.returncode == 0:
                 break
             refused += 1
@@ -178,7 +179,7 @@ def test_a_file_system_that_really_fills_up_at_any_point_of_the_run(small_disk, 
             pad.unlink()
         assert refused >= 4
         assert library.search("newmark", base=running).generation == 2
-        assert run_cli("verify", "--db", library.store_path).returncode == 0
+        assert forked_cli("verify", "--db", library.store_path).returncode == 0
         assert library.dump() == library.fresh(tmp_path / "fresh")
         for base in library._bases:
             base.close()

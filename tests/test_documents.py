@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from cli_process import warm_command
 from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
@@ -256,9 +257,8 @@ def shell(tmp_path):
     """Runs a script as a reader would: ``rag-mcp`` and ``python3`` are on PATH, home and folder are new."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    python = shlex.quote(sys.executable)
-    for name, arguments in (("rag-mcp", "-c 'from rag_mcp.cli import main; main()'"), ("python3", "")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {python} {arguments} "$@"\n', encoding="utf-8")
+    for name, command in (("rag-mcp", warm_command()), ("python3", [sys.executable])):
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
         (programs / name).chmod(0o755)
     (tmp_path / "home").mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAG_MCP_", "PYTHON", "XDG_"))}

@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from cli_process import forked_cli
 from raw_server import ROOT, RawServer, server_env
-from support import Library, run_cli
+from support import Library
 
 from rag_mcp.errors import EmbedderError, StoreReadOnly
 from rag_mcp.ingest.options import IngestOptions
@@ -68,7 +69,7 @@ class Asking:
 
 
 def ingest_elsewhere(library: Library, *options: str) -> None:
-    done = run_cli("ingest", library.corpus, "--db", library.store_path, "--quiet", *options)
+    done = forked_cli("ingest", library.corpus, "--db", library.store_path, "--quiet", *options)
     assert done.returncode == 0, done.stderr
 
 
@@ -368,7 +369,7 @@ def test_of_two_ingests_at_once_one_works_and_the_other_says_who_does_and_death_
     )
     try:
         assert writer.stdout and writer.stdout.readline() == b"writing\n"
-        loser = run_cli("ingest", library.corpus, "--db", library.store_path)
+        loser = forked_cli("ingest", library.corpus, "--db", library.store_path)
         assert loser.returncode == 3
         assert f"process {writer.pid}" in loser.stderr
         writer.send_signal(signal.SIGKILL)

@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 import pytest
+from cli_process import COLD, forked_cli, warm_command
 from fake_knowledge import FakeKnowledge
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -501,15 +502,26 @@ sys.exit(server.main())
 
 
 @pytest.fixture
-def fake_command(tmp_path):
+def fake_script(tmp_path):
     script = tmp_path / "fake_server.py"
     script.write_text(FAKE_SERVER.format(tests=str(ROOT / "tests"), root=str(ROOT)), encoding="utf-8")
-    return (sys.executable, str(script))
+    return script
 
 
-def test_stdout_carries_only_the_protocol_in_utf8_whatever_libraries_print_and_the_locale_says(fake_command):
+@pytest.fixture
+def fake_command(fake_script):
+    return warm_command(fake_script)
+
+
+@pytest.fixture
+def cold_fake_command(fake_script):
+    """For what an interpreter does by itself: its locale, its signals, its end."""
+    return [sys.executable, str(fake_script)]
+
+
+def test_stdout_carries_only_the_protocol_in_utf8_whatever_libraries_print_and_the_locale_says(cold_fake_command):
     env = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    with RawServer(*fake_command, env=env) as server:
+    with RawServer(*cold_fake_command, env=env) as server:
         server.initialize()
         query = "Arrow → tick ✓ kanji 漢字 emoji 🙂"
         assert server.call("search_knowledge", {"query": query}, id=2)["ok"] is True
@@ -537,15 +549,15 @@ def test_the_end_of_input_ends_the_process_at_once_even_with_a_search_running(fa
 
 
 def test_a_client_that_leaves_before_the_first_word_ends_the_process():
-    with RawServer() as server:
+    with RawServer(*COLD) as server:
         assert server.end() == 0
         assert "Traceback" not in server.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_ends_the_process_cleanly_even_with_a_search_running(name, fake_command):
-    with RawServer(*fake_command) as server:
+def test_a_signal_ends_the_process_cleanly_even_with_a_search_running(name, cold_fake_command):
+    with RawServer(*cold_fake_command) as server:
         server.initialize()
         server.send("tools/call", {"name": "search_knowledge", "arguments": {"query": "slow"}}, id=2)
         server.ask("ping", id=3)
@@ -676,7 +688,7 @@ def test_an_answer_that_cannot_be_written_ends_the_process_where_the_pipe_is_not
     script = tmp_path / "unwatched.py"
     unwatched = FAKE_SERVER.replace("sys.exit(", "server._leave_with_reader = lambda knowledge: None\nsys.exit(")
     script.write_text(unwatched.format(tests=str(ROOT / "tests"), root=str(ROOT)), encoding="utf-8")
-    with LeavingClient(sys.executable, str(script), modern=modern) as client:
+    with LeavingClient(*warm_command(script), modern=modern) as client:
         with_an_answer_to_come(client)
         client.assert_over()
 
@@ -702,14 +714,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes and signals")
-def test_a_killed_parent_leaves_no_server_behind(fake_command):
+def test_a_killed_parent_leaves_no_server_behind(cold_fake_command):
     slow = {"name": "search_knowledge", "arguments": {"query": "slow"}}
     frames = [("initialize", HELLO), ("tools/call", slow)]
     said = [
         {"jsonrpc": "2.0", "id": i, "method": method, "params": params} for i, (method, params) in enumerate(frames)
     ]
     errors, held = os.pipe()  # nobody but the server holds the writing end: it closes when the server is gone
-    command = [sys.executable, "-c", KILLED_PARENT, str(held), *fake_command]
+    command = [sys.executable, "-c", KILLED_PARENT, str(held), *cold_fake_command]
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[held], env=server_env())
     os.close(held)
     with open(errors, "rb") as stream:
@@ -767,15 +779,7 @@ def store(tmp_path_factory):
         "RAG_MCP_CORPUS_ROOT": str(folder / "corpus"),
         "RAG_MCP_DB_PATH": str(folder / "db"),
     }
-    command = [
-        sys.executable,
-        "-c",
-        "from rag_mcp.cli import main; main()",
-        "ingest",
-        str(folder / "corpus"),
-        "--quiet",
-    ]
-    subprocess.run(command, check=True, env=server_env(settings), cwd=ROOT, timeout=60)
+    assert forked_cli("ingest", folder / "corpus", "--quiet", env=settings).returncode == 0
     return settings
 
 
@@ -783,7 +787,7 @@ def store(tmp_path_factory):
 def test_the_official_client_gets_cited_passages_from_the_real_server(store, mode):
     async def run() -> None:
         with anyio.fail_after(WAIT_S):
-            async with Client(stdio_client(params(**store)), mode=mode) as client:
+            async with Client(stdio_client(params(*warm_command()[1:], **store)), mode=mode) as client:
                 schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
                 found = content(
                     await client.call_tool("search_knowledge", {"query": "teal gate dawn", "confidence": "normal"})
@@ -819,7 +823,7 @@ def test_the_official_client_gets_cited_passages_from_the_real_server(store, mod
 
 def test_a_passage_comes_back_character_by_character_under_any_locale(store):
     env = {**store, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    with RawServer(env=env) as server:
+    with RawServer(*COLD, env=env) as server:
         server.initialize()
         found = server.call("search_knowledge", {"query": "ferry bell", "confidence": "normal"}, id=2)
         assert any(UNICODE_LINE in (hit["text"] or "") for hit in found["results"])

@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from cli_process import cli_json, forked_cli
 from fake_knowledge import FakeKnowledge
 from governed import PROFILES, Caller, governed
 from hypothesis import given
 from hypothesis import strategies as st
-from support import Library, cli_json, growth, run_cli
+from support import Library, growth
 
 from rag_mcp.access.policy import Policy, Rule, classes_told_of
 from rag_mcp.models import Notice, Skipped, SourceClass
@@ -99,7 +100,7 @@ def crowded(tmp_path_factory):
 
 def test_reports_for_people_and_as_json_are_bounded_with_right_totals(crowded):
     place = (crowded.corpus, "--db", crowded.store_path)
-    told = run_cli("ingest", *place).stdout
+    told = forked_cli("ingest", *place).stdout
     assert told.count("Left out: bytes") == 20 and "Left out: 300 in all (holds a NUL" in told
     assert told.count("Note: n") == 20 and ": 60); --json names up to 1,000." in told
     report = cli_json("ingest", *place)
@@ -118,7 +119,9 @@ def test_json_of_a_run_names_a_thousand_files_and_counts_all(crowded, monkeypatc
 
 
 def test_doctor_and_status_say_what_the_last_run_left_out_and_noted(crowded):
-    doctor = {item["what"]: item for item in json.loads(run_cli("doctor", "--db", crowded.store_path, "--json").stdout)}
+    doctor = {
+        item["what"]: item for item in json.loads(forked_cli("doctor", "--db", crowded.store_path, "--json").stdout)
+    }
     assert doctor["last ingest"]["ok"] is True
     assert "300 left out (" in doctor["last ingest"]["detail"] and "60 notes (" in doctor["last ingest"]["detail"]
     status = cli_json("status", "--db", crowded.store_path)

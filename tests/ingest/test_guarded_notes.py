@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from support import run_cli
+from cli_process import forked_cli
 
 TOKEN = "ghp_" + "k3Rt9QwZb1Lm" * 3
 HUMAN = "Ferry-anchor42"
@@ -65,7 +65,7 @@ def test_a_policy_accepts_kinds_of_both_tiers(library, tmp_path):
     policy.write_text("allow_secrets:\n  - {path: 'samples/', kinds: [GitHub Token, Password]}\n", encoding="utf-8")
     text = f"# Keys\n\nMirror: {TOKEN}\n\npassword: {HUMAN}\n"
     library.write({"samples/keys.md": text, "notes/keys.md": text})
-    done = run_cli(
+    done = forked_cli(
         "ingest", library.corpus, "--db", library.store_path, "--embedder", "hash", "--policy", policy, "--json"
     )
     assert done.returncode == 0, done.stderr

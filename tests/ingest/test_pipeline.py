@@ -7,7 +7,8 @@ import textwrap
 from datetime import date, timedelta
 
 import pytest
-from support import Library, cli_json, run_cli
+from cli_process import cli_json, forked_cli
+from support import Library
 
 from rag_mcp.errors import CorpusError, CorpusShrunk, StoreLocked, StoreTooNew
 from rag_mcp.ingest import content, statcache
@@ -39,7 +40,7 @@ def test_a_run_with_nothing_to_do_loads_no_index_and_no_model(library):
     library.write({"a.md": TREES})
     for embedder in ("hash", "minilm"):
         db = library.store_path.with_name(embedder)
-        assert run_cli("ingest", library.corpus, "--db", db, "--embedder", embedder).returncode == 0
+        assert forked_cli("ingest", library.corpus, "--db", db, "--embedder", embedder).returncode == 0
         code = f"""
             import sys
             sys.argv = ["rag-mcp", "ingest", {str(library.corpus)!r}, "--db", {str(db)!r}, "--embedder", {embedder!r}, "-q"]
@@ -470,7 +471,7 @@ def test_a_second_run_at_once_gives_up_and_says_who_has_the_lock(library):
     with library.generations.writer_lock():
         with pytest.raises(StoreLocked):
             library.ingest()
-        done = run_cli("ingest", library.corpus, "--db", library.store_path)
+        done = forked_cli("ingest", library.corpus, "--db", library.store_path)
         assert done.returncode == 3
         assert "Another ingest" in done.stderr
     assert library.ingest().published is False
@@ -520,15 +521,15 @@ def test_the_command_line_gives_the_summary_as_json(library):
         "chunks_embedded incremental store_count generation skipped elapsed_s"
     )
     assert set(wanted.split()) <= set(summary)
-    line = run_cli("ingest", library.corpus, "--db", library.store_path, "--quiet")
+    line = forked_cli("ingest", library.corpus, "--db", library.store_path, "--quiet")
     assert line.stdout.count("\n") == 1
     assert line.stderr == ""
 
 
 def test_strict_fails_when_anything_was_left_out(library):
     library.write({"a.md": TREES, "nul.md": b"\x00"})
-    assert run_cli("ingest", library.corpus, "--db", library.store_path, "--strict").returncode == 4
-    assert run_cli("ingest", library.corpus, "--db", library.store_path).returncode == 0
+    assert forked_cli("ingest", library.corpus, "--db", library.store_path, "--strict").returncode == 4
+    assert forked_cli("ingest", library.corpus, "--db", library.store_path).returncode == 0
 
 
 def test_a_bare_chroma_store_of_another_program_is_not_touched(tmp_path):

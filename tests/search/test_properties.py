@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from cli_process import cli_json, forked_cli
 from governed import Caller
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Library, cli_json, growth, run_cli
+from support import Library, growth
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.requests import ListRequest
@@ -178,7 +179,7 @@ def test_the_command_line_takes_the_same_filters(library):
         "--tag", "wood", "--path", "boats", "--since", "2031-01-01", "--until", "2031-12-31", "--where", "status=open",
     )  # fmt: skip
     assert [hit["citation"]["source"] for hit in answer["results"]] == ["boats/skiff.md"]
-    done = run_cli("query", "lamp", *place, "--where", "status")
+    done = forked_cli("query", "lamp", *place, "--where", "status")
     assert done.returncode != 0 and "KEY=VALUE" in done.stderr
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cli_process import forked_cli
 from governed import Caller
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import Library, growth, run_cli
+from support import Library, growth
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import Chunk, DocClass, SourceClass
@@ -416,5 +417,5 @@ def test_a_text_in_many_places_names_some_and_counts_all(library):
     library.ingest()
     [hit] = Caller(library, "restricted").search("closed at dusk by the watchman")["results"]
     assert (len(hit["also_in"]), hit["also_in_total"]) == (20, 29)
-    done = run_cli("query", "closed at dusk by the watchman", "--db", library.store_path, "--confidence", "normal")
+    done = forked_cli("query", "closed at dusk by the watchman", "--db", library.store_path, "--confidence", "normal")
     assert done.stdout.count("same text in shed") == 5 and "and in 24 more places" in done.stdout

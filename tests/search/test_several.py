@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cli_process import cli_json, forked_cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_server import RawServer
-from support import cli_json, run_cli
 
 from rag_mcp.config import Config
 from rag_mcp.embedders.hash import HashEmbedder
@@ -484,22 +484,22 @@ def test_a_client_finds_the_argument_only_where_there_are_several(two):
 def test_the_commands_go_over_all_and_name_each(tmp_path):
     two = Two(tmp_path, mill=MILL, shop={})
     env = two.env()
-    done = run_cli("ingest", env=env)
+    done = forked_cli("ingest", env=env)
     assert done.returncode == 1 and "mill:\ndone: 4 files seen" in done.stdout
     assert "rag-mcp: shop: " in done.stderr, "and the failure of one stops no other"
     two.write("shop", SHOP)
-    lines = [json.loads(line) for line in run_cli("ingest", "--json", env=env).stdout.splitlines()]
+    lines = [json.loads(line) for line in forked_cli("ingest", "--json", env=env).stdout.splitlines()]
     assert [(line["corpus"], line["ok"], line["generation"]) for line in lines] == [
         ("mill", True, 1),
         ("shop", True, 1),
     ]
     for command in ("status", "verify", "doctor"):
-        said = run_cli(command, env=env)
+        said = forked_cli(command, env=env)
         assert said.returncode == 0 and said.stdout.index("mill:\n") < said.stdout.index("shop:\n")
-        assert "mill:\n" not in run_cli(command, "--only", "shop", env=env).stdout
-    needs_one = run_cli("rollback", env=env)
+        assert "mill:\n" not in forked_cli(command, "--only", "shop", env=env).stdout
+    needs_one = forked_cli("rollback", env=env)
     assert needs_one.returncode == 2 and "--only" in needs_one.stderr and "mill, shop" in needs_one.stderr
-    assert "nothing older is kept" in run_cli("rollback", "--only", "shop", env=env).stderr
+    assert "nothing older is kept" in forked_cli("rollback", "--only", "shop", env=env).stderr
     found = cli_json("query", "oak boards", "--confidence", "normal", "--json", env=env)
     assert found["results"][0]["citation"]["source"] == "shop/oak.md"
     narrowed = cli_json("query", "saw", "--only", "mill", "--confidence", "normal", "--json", env=env)
@@ -513,7 +513,7 @@ def test_a_host_is_given_the_same_corpora(tmp_path):
     env = {**two.env(), "RAG_MCP_POLICY": f"shop={policy}"}
     file = tmp_path / "host.json"
     for expected in ("added", "already so"):
-        done = run_cli("client-config", "--write", "--file", file, env=env)
+        done = forked_cli("client-config", "--write", "--file", file, env=env)
         assert expected in done.stdout + done.stderr
     (name,) = json.loads(file.read_text())["mcpServers"]
     assert name == "rag-mcp-mill-shop"
@@ -521,7 +521,7 @@ def test_a_host_is_given_the_same_corpora(tmp_path):
     assert Config.load(passed).corpora == Config.load(env).corpora
     without = {key: value for key, value in env.items() if key != "RAG_MCP_DB_PATH"}
     for _ in range(2):
-        run_cli("client-config", "--write", "--file", file, env=without)
+        forked_cli("client-config", "--write", "--file", file, env=without)
     assert len(json.loads(file.read_text())["mcpServers"]) == 2, "stores beside the folders are other stores, once"
 
 
