@@ -301,16 +301,6 @@ def reingest():
     return load("reingest")
 
 
-def outcome(reingest, monkeypatch, code, output="", errors=""):
-    monkeypatch.setattr(reingest, "ingest", lambda options: (code, output, errors))
-
-
-@pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1), (2, 2), (3, 0), (4, 4), (-9, -9)])
-def test_exit_codes_are_passed_on_but_for_a_held_lock(reingest, monkeypatch, tmp_path, code, expected):
-    outcome(reingest, monkeypatch, code, errors="rag-mcp: so it went")
-    assert reingest.main([str(tmp_path), "--db", str(tmp_path / "db")]) == expected
-
-
 @pytest.mark.parametrize("name", ["~nobody-here/db", "$NOT_SET_HERE/db", "${NOT_SET_HERE}/db", ""])
 def test_a_scheduled_path_that_stands_for_nothing_is_a_usage_error(reingest, monkeypatch, tmp_path, name):
     monkeypatch.chdir(tmp_path)
@@ -326,46 +316,18 @@ def test_a_scheduled_path_may_begin_with_a_variable_or_the_home(reingest, monkey
         assert reingest.parse([name, "--db", name]).db == tmp_path / "db"
 
 
-def test_each_run_is_one_line_with_time_code_and_counts(reingest, monkeypatch, tmp_path):
-    summary = {"files_seen": 5, "files_ingested": 1, "files_skipped": 0, "store_count": 9, "generation": 2}
-    outcome(reingest, monkeypatch, 0, json.dumps(summary))
-    reingest.main([str(tmp_path), "--db", str(tmp_path / "db")])
-    outcome(reingest, monkeypatch, 3, errors="rag-mcp: another ingest\nholds the lock")
-    reingest.main([str(tmp_path), "--db", str(tmp_path / "db")])
-    outcome(reingest, monkeypatch, 1, errors="rag-mcp: no such\nfolder")
-    reingest.main([str(tmp_path), "--db", str(tmp_path / "db")])
-    lines = (tmp_path / "db.log").read_text(encoding="utf-8").splitlines()
-    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    expected = [
-        rf"{stamp} exit=0 seconds=\d+\.\d\d seen=5 ingested=1 skipped=0 store=9 generation=2",
-        rf"{stamp} exit=3 seconds=\d+\.\d\d note=another run is at work",
-        rf"{stamp} exit=1 seconds=\d+\.\d\d error=rag-mcp: no such folder",
-    ]
-    assert len(lines) == 3
-    for line, pattern in zip(lines, expected, strict=True):
-        assert re.fullmatch(pattern, line), line
-    if os.name != "nt":  # names of files stand in it
-        assert (tmp_path / "db.log").stat().st_mode & 0o077 == 0
+def test_the_script_is_the_command_with_the_store_s_log(reingest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    more = ["--", "--strict", "--exclude", "drafts"]
+    words = reingest.command(reingest.parse(["notes", "--db", "store", "--timeout", "9", *more]))
+    own = tmp_path / "notes", "--db", tmp_path / "store", "--log", tmp_path / "store.log"
+    kept = "--log-bytes", "1000000", "--log-keep", "3", "--timeout", "9"
+    assert words[4:] == ["ingest", *map(str, own), *kept, "--strict", "--exclude", "drafts"]
 
 
-def test_the_log_does_not_grow_for_ever(reingest, monkeypatch, tmp_path):
-    outcome(reingest, monkeypatch, 0, "{}")
-    for _ in range(40):
-        reingest.main([str(tmp_path), "--db", str(tmp_path / "db"), "--log-bytes", "300", "--log-keep", "2"])
-    assert sorted(path.name for path in tmp_path.glob("db.log*")) == ["db.log", "db.log.1", "db.log.2"]
-    assert all(path.stat().st_size <= 300 for path in tmp_path.glob("db.log*"))
-
-
-def test_options_after_the_dashes_go_to_the_ingest(reingest, tmp_path):
-    options = reingest.parse([str(tmp_path), "--db", "store", "--", "--strict", "--exclude", "drafts"])
-    assert options.more == ["--strict", "--exclude", "drafts"]
-    assert options.log == Path.cwd() / "store.log"
-
-
-def test_a_run_that_takes_too_long_is_stopped_and_said_so(reingest, monkeypatch, tmp_path):
-    monkeypatch.setattr(reingest, "COMMAND_LINE", "import time; time.sleep(60)")
-    assert reingest.main([str(tmp_path), "--db", str(tmp_path / "db"), "--timeout", "0.3"]) == 1
-    assert "stopped after 0.3 s" in (tmp_path / "db.log").read_text(encoding="utf-8")
+def test_the_script_ends_with_the_code_of_the_run(reingest, tmp_path):
+    assert reingest.main([str(tmp_path / "gone"), "--db", str(tmp_path / "db")]) == 1
+    assert reingest.main([str(tmp_path), "--db", str(tmp_path / "db"), "--", "--no-such-option"]) == 2
 
 
 def test_the_real_ingest_is_logged_with_its_counts(notes, tmp_path):

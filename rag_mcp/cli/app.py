@@ -1,7 +1,7 @@
 """The ``rag-mcp`` command: parses, calls KnowledgeBase and its neighbours, prints. Nothing else prints.
 
 Without a command it is the MCP server on stdio. Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 another run
-holds the lock, 4 done but files were left out and --strict was given, 130 stopped by Ctrl-C.
+holds the lock (0 for ``ingest --log``), 4 done but files were left out and --strict was given, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations

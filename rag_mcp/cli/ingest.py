@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import INTERRUPTED, LISTED, LISTED_JSON, STRICT, console_on, say, say_json
+from rag_mcp.cli.runlog import LOG_BYTES, LOG_KEEP, RunLog, ending_after, logged
 from rag_mcp.cli.several import one_of, over_each
-from rag_mcp.config import Config
+from rag_mcp.config import SETTINGS, Config, environment
+from rag_mcp.errors import InvalidArgument
+from rag_mcp.stores.embedded.place import corpora_of
 from rag_mcp.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from rag_mcp.ingest.options import IngestOptions
     from rag_mcp.models import IngestSummary
 
-__all__ = ["ingest", "summary_payload", "watch"]
+__all__ = ["ingest", "print_summary", "run_with_progress", "summary_payload", "watch"]
 
 
 def ingest(
@@ -56,6 +61,27 @@ def ingest(
         bool, typer.Option("--adopt", help="Take over a store made from another folder, as after a move.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
+    setting: Annotated[
+        list[str] | None, typer.Option(metavar="RAG_MCP_X=VALUE", help="A setting, for this run; repeatable.")
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log",
+            metavar="FILE",
+            help="For schedulers: add a line on the run to FILE and print errors only. Another run at work is no failure.",
+            **params.PATH,
+        ),
+    ] = None,
+    log_bytes: Annotated[
+        int, typer.Option("--log-bytes", min=1, metavar="N", help="Size at which the log is set aside.")
+    ] = LOG_BYTES,
+    log_keep: Annotated[
+        int, typer.Option("--log-keep", min=0, max=99, metavar="N", help="Logs set aside to keep.")
+    ] = LOG_KEEP,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="End a run that takes longer, with 1.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
     as_json: params.Json = False,
 ) -> None:
@@ -77,17 +103,44 @@ def ingest(
         handoff_dirs=tuple(handoff_mirror_dir or defaults.handoff_dirs),
         handoff_basenames=tuple(handoff_mirror_basename or defaults.handoff_basenames),
     )
-    config = Config.load(corpus_root=corpus, db_path=db, embedder=embedder, collection=collection, policy_path=policy)
-    over_each(config, only, lambda one: _run_ingest(one, options, quiet=quiet, as_json=as_json), as_json=as_json)
+    config = Config.load(
+        {**environment(), **_settings(setting or ())},
+        corpus_root=corpus,
+        db_path=db,
+        embedder=embedder,
+        collection=collection,
+        policy_path=policy,
+    )
+    record = None if log is None else RunLog(log.absolute(), log_bytes, log_keep)
+    if record is not None:
+        record.check(corpora_of(config).values() or [config])
+    work = partial(_run_ingest, options=options, record=record, quiet=quiet, as_json=as_json)
+    with ending_after(timeout, record):
+        over_each(config, only, work, as_json=as_json, heading=record is None)
 
 
-def _run_ingest(config: Config, options: IngestOptions, *, quiet: bool, as_json: bool) -> int:
+def _run_ingest(config: Config, *, options: IngestOptions, record: RunLog | None, quiet: bool, as_json: bool) -> int:
+    def run() -> tuple[int, IngestSummary]:
+        summary = run_with_progress(config, options, enabled=not (quiet or as_json))
+        print_summary(summary, options, quiet=quiet, as_json=as_json, said=record is not None)
+        return STRICT if options.strict and (summary.skipped or summary.unmet) else 0, summary
+
+    return run()[0] if record is None else logged(record, run)
+
+
+def _settings(given: Iterable[str]) -> dict[str, str]:
+    pairs = dict(each.partition("=")[::2] for each in given)
+    unknown = sorted(pairs.keys() - SETTINGS.keys())
+    if unknown:
+        raise InvalidArgument("setting", f"{unknown[0]!r} is not known.", allowed=list(SETTINGS))
+    return pairs
+
+
+def run_with_progress(config: Config, options: IngestOptions, *, enabled: bool) -> IngestSummary:
     from rag_mcp.ingest.run import run_ingest
 
-    with _interruptible(config), _Progress(enabled=not (quiet or as_json)) as report:
-        summary = run_ingest(config, options, progress=report)
-    _print_summary(summary, options, quiet=quiet, as_json=as_json)
-    return STRICT if options.strict and (summary.skipped or summary.unmet) else 0
+    with _interruptible(config), _Progress(enabled) as report:
+        return run_ingest(config, options, progress=report)
 
 
 @contextlib.contextmanager
@@ -111,7 +164,8 @@ class _Progress:
     _LABELS = {"read": "Reading files", "embed": "Embedding passages", "write": "Writing the index"}
 
     def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled and sys.stderr.isatty()
+        # Without a console (pythonw on Windows) there is no stderr.
+        self._enabled = enabled and sys.stderr is not None and sys.stderr.isatty()
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -169,7 +223,10 @@ def summary_payload(summary: IngestSummary) -> dict[str, object]:
     }
 
 
-def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: bool, as_json: bool) -> None:
+def print_summary(
+    summary: IngestSummary, options: IngestOptions, *, quiet: bool, as_json: bool, said: bool = False
+) -> None:
+    """``said``: it stands in a log, and only what can't go unsaid is left."""
     if as_json:
         say_json({"ok": True, "dry_run": options.dry_run, **summary_payload(summary)})
         return
@@ -180,8 +237,9 @@ def _print_summary(summary: IngestSummary, options: IngestOptions, *, quiet: boo
         f"+{summary.chunks_added} -{summary.chunks_deleted} ~{summary.chunks_updated}, "
         f"{summary.chunks_embedded} embedded, {summary.store_count} in store; {state}; {summary.elapsed_s:.2f} s"
     )
-    typer.echo(line)
-    if quiet:
+    if not said:
+        typer.echo(line)
+    if quiet or said:
         for source, text in _notices(summary):
             if source.startswith("--exclude "):  # what was to be hidden and is not can't go unsaid
                 say(f"{one_line(source)}: {one_line(text)}", err=True)
@@ -239,7 +297,7 @@ def watch(
         summary = run_ingest(config, options)
         report = (summary.skipped, summary.notices, summary.excluded)
         if summary.published or report != shown:
-            _print_summary(summary, options, quiet=report == shown, as_json=False)
+            print_summary(summary, options, quiet=report == shown, as_json=False)
         shown = report
         return summary
 

@@ -16,12 +16,19 @@ from rag_mcp.text.sanitize import json_safe, one_line, terminal_safe
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console_on", "failure", "naming", "print_notes", "report", "say", "say_json"]
+__all__ = ["console_on", "corpus_named", "exit_code", "failure", "naming", "print_notes", "report", "say", "say_json"]
 
 FAILED, USAGE, LOCKED, STRICT, INTERRUPTED = 1, 2, 3, 4, 130
 
 # Files that a report names: for people, and as JSON.
 LISTED, LISTED_JSON = 20, 1_000
+
+
+def exit_code(error: RagMcpError) -> int:
+    """With what a command ends that raised ``error``."""
+    if isinstance(error, StoreLocked):
+        return LOCKED
+    return USAGE if isinstance(error, InvalidArgument) else FAILED
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -42,9 +49,14 @@ def naming(corpus: str) -> Iterator[None]:
         _corpus.reset(token)
 
 
+def corpus_named() -> str:
+    """The one of several corpora that is worked on; empty where there is one alone."""
+    return _corpus.get()
+
+
 def say_json(value: object) -> None:
     """One line; of several corpora each has its own."""
-    if corpus := _corpus.get():
+    if corpus := corpus_named():
         value = {"corpus": corpus, **(value if isinstance(value, Mapping) else {"found": value})}
     typer.echo(json_safe(json.dumps(value, ensure_ascii=False)))
 
@@ -55,13 +67,11 @@ def failure(kind: str, message: str) -> dict[str, object]:
 
 def report(error: RagMcpError, *, as_json: bool) -> int:
     """Say what went wrong; returns the exit code for it."""
-    where = f"{_corpus.get()}: " if _corpus.get() else ""
+    where = f"{corpus}: " if (corpus := corpus_named()) else ""
     say(f"rag-mcp: {where}{one_line(error.for_operator)}", err=True)
     if as_json:
         say_json(failure(error.code, error.for_operator))
-    if isinstance(error, StoreLocked):
-        return LOCKED
-    return USAGE if isinstance(error, InvalidArgument) else FAILED
+    return exit_code(error)
 
 
 def print_notes(notes: Sequence[str]) -> None:

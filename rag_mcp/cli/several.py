@@ -27,20 +27,24 @@ def one_of(config: Config, only: str | None) -> Config:
     return corpora[only]
 
 
-def over_each(config: Config, only: str | None, work: Callable[[Config], int], *, as_json: bool) -> None:
+def over_each(
+    config: Config, only: str | None, work: Callable[[Config], int], *, as_json: bool, heading: bool = True
+) -> None:
     """Do ``work``, which returns an exit code, for each corpus, or the ``only`` one; exit with the worst code there was."""
     corpora = {only: one_of(config, only)} if only is not None else corpora_of(config)
     if not corpora:
         codes = [work(config)]
     else:
-        codes = [_named(name, each, work, as_json=as_json) for name, each in corpora.items()]
+        codes = [
+            _named(name, each, work, as_json=as_json, heading=heading and not as_json) for name, each in corpora.items()
+        ]
     if any(codes):
         raise typer.Exit(min(codes, key=_WORST_FIRST.index))
 
 
-def _named(name: str, config: Config, work: Callable[[Config], int], *, as_json: bool) -> int:
+def _named(name: str, config: Config, work: Callable[[Config], int], *, as_json: bool, heading: bool) -> int:
     with naming(name):
-        if not as_json:
+        if heading:
             typer.echo(f"{name}:")
         try:
             return work(config)

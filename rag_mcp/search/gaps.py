@@ -6,13 +6,11 @@ becomes the older one (``.1``), and the older one before it goes.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import logging
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from pathlib import Path
 
 from rag_mcp.errors import ConfigError
 from rag_mcp.models import Reason
-from rag_mcp.stores.embedded.files import owners_only
+from rag_mcp.stores.embedded.logfile import append_line, older_logs
 
 __all__ = ["MAX_LOG_BYTES", "Gap", "GapGroup", "append_gap", "group_gaps", "note_gap", "note_unanswered", "read_gaps"]
 
@@ -70,49 +68,14 @@ def append_gap(path: Path, gap: Gap) -> None:
     Raises OSError, for a link and whatever else is no file too: the caller decides that it must not fail a search.
     """
     line = json.dumps({"at": gap.at, "question": gap.question, "reason": gap.reason}, ensure_ascii=False)
-    # What UTF-8 can't carry, a lone surrogate, is spelled as JSON spells it.
-    raw = f"{line}\n".encode("utf-8", "backslashreplace")
-    if _full(path, len(raw)):
-        os.replace(path, _older(path))
-    # Unbuffered: one write a line, so that lines of several processes do not mix.
-    with open(path, "ab", buffering=0, opener=_log_only) as stream:
-        stream.write(raw)
-
-
-def _older(path: Path) -> Path:
-    return path.with_name(f"{path.name}.1")
-
-
-def _full(path: Path, more: int) -> bool:
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_size + more > MAX_LOG_BYTES
-
-
-def _log_only(path: str, flags: int) -> int:
-    if os.path.islink(path):
-        raise OSError(errno.ELOOP, "it is a link, and links are not followed", path)
-    # A pipe that nobody reads would otherwise hold up the search.
-    descriptor = owners_only(path, flags | getattr(os, "O_NONBLOCK", 0))
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no file", path)
-        if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
-            with contextlib.suppress(PermissionError):  # of another owner: as it is
-                os.fchmod(descriptor, 0o600)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    append_line(path, line, max_bytes=MAX_LOG_BYTES, keep=1)
 
 
 def read_gaps(path: Path) -> list[Gap]:
     """The questions of the log and of the older one, of each the latest part if it is too large. Lines that can't be
     read (a torn one) are left out. Raises ConfigError when there is no such file."""
-    gaps = list(_parsed(_tail(_older(path)))) if _older(path).is_file() else []
+    (older,) = older_logs(path, keep=1)
+    gaps = list(_parsed(_tail(older))) if older.is_file() else []
     try:
         return [*gaps, *_parsed(_tail(path))]
     except OSError as error:
