@@ -255,7 +255,7 @@ _SourceClass = Annotated[
     BeforeValidator(_one_of(ALL_CLASSES, *SourceClass)),
     WithJsonSchema({"type": "string", "enum": [ALL_CLASSES, *SourceClass]}),
     Field(
-        description="Search only this class; all: every class your profile sees without naming it.",
+        description="all: every class you see without naming it.",
         json_schema_extra={"default": ALL_CLASSES},
     ),
 ]
@@ -276,7 +276,7 @@ _Place = Annotated[
     Field(description="Folder or glob."),
 ]
 _Date = Annotated[date, WithJsonSchema({"type": "string"})] | None
-_Since = Annotated[_Date, BeforeValidator(_day), Field(description="First day of the document's own date.")]
+_Since = Annotated[_Date, BeforeValidator(_day), Field(description="First day of the document's own date, YYYY-MM-DD.")]
 _Until = Annotated[_Date, BeforeValidator(_day), Field(description="Last day.")]
 _Where = Annotated[
     tuple[tuple[str, tuple[Value, ...]], ...],
@@ -358,13 +358,11 @@ class SearchRequest(Request):
         Field(description="strict: withhold weak passages; normal: show them, marked low."),
     ] = Gate.STRICT
     as_of: Annotated[
-        Annotated[date, WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"})] | None,
+        _Date,
         BeforeValidator(_day),
         Field(description="What dated snapshots said on this day, YYYY-MM-DD."),
     ] = None
-    max_chars: Annotated[
-        int, _MaxChars, Field(description="Budget for all passage texts of the answer, in characters.")
-    ] = 12_000
+    max_chars: Annotated[int, _MaxChars, Field(description="Budget for all texts, in characters.")] = 12_000
     explain: Annotated[bool, BeforeValidator(_flag), Field(description="Add how each passage came to its place.")] = (
         False
     )
@@ -404,12 +402,12 @@ class DocumentRequest(Request):
     from_chunk: Annotated[
         _Position | None,
         BeforeValidator(_position("not a chunk number; use what next of an answer says.")),
-        Field(description="Read on from this chunk, as next of an answer says; not with chunk_index."),
+        Field(description="Read on from this chunk, as next says; not with chunk_index."),
     ] = None
     from_char: Annotated[
         _Position,
         BeforeValidator(_position("not a place in a chunk; use what next of an answer says.")),
-        Field(description="Where in the chunk to go on, as next says."),
+        Field(description="Where in it, as next says."),
     ] = 0
     max_chars: Annotated[
         int, _MaxChars, Field(description="Budget for the text; context gives way, not the chunk asked for.")
@@ -431,7 +429,7 @@ class ListRequest(Request):
     prefix: Annotated[
         str | None,
         BeforeValidator(_prefix),
-        Field(description="Only documents whose path starts so, for example docs/."),
+        Field(description="Only paths that start so, for example docs/."),
     ] = None
     linked_to: Annotated[
         str | None, BeforeValidator(_source), Field(description="Only documents that link to this one.")

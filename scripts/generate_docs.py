@@ -172,7 +172,7 @@ def tools() -> str:
         "# Tools\n",
         NOTICE,
         "What the server offers to a host, as it lists it. Every tool is annotated as read-only, idempotent and closed-"
-        'world. An answer comes as structured content and as the same JSON in text. Null and blank mean "not given", '
+        'world. An answer comes as structured content and as text that says the same. Null and blank mean "not given", '
         "numbers may come as strings, and a number out of range is moved to the nearest allowed one; a name or value "
         "that is not understood is an error that lists what is allowed.\n",
         tools_table(),
@@ -204,8 +204,13 @@ READING = """- A search has `status` `OK` or `NO_RELEVANT_CONTEXT` with a `reaso
   repeats the snapshot before it is stored once and lists its dates.
 - Where a server serves [several corpora](operations.md#one-server-over-several), a source is `name/path`, `search_knowledge`,
   `list_documents` and `list_knowledge_sources` take `corpus`, the name of one, and the last lists `corpora` too; a corpus that can't answer
-  is named in `degraded_reason`. `generation` is then null: each has its own.
-- Passages are marked `text_is_untrusted_context`; invisible and reordering characters are neutralised.
+  is named in `degraded_reason`.
+- `text_is_untrusted_context` marks an answer that quotes documents; invisible and reordering characters are neutralised.
+- A field that would say nothing is left out: none, false, an empty list; `doc_class` where it is `note`, `coverage` where every class
+  was searched, `title` where a heading says it. Branch scores, ranks, settings and generation come with `explain`.
+- `content` holds the same answer as text: a line for each passage (`1. [level score, class] source:lines #chunk; headings`), lines of
+  documents behind `| `, everything else as `name: value`. Either form is enough alone. `tools/list` names the fields every answer
+  has; the schemas below are the whole contract.
 
 The server speaks both protocol eras on stdio: 2026-07-28, and the `initialize` handshake up to 2025-11-25.
 [A transcript](transcript-independent-client.md) shows it driven by the MCP Inspector. The answers below are about six small
@@ -388,7 +393,7 @@ def tools_table() -> str:
 
 
 PURPOSES = {
-    "search_knowledge": "passages, best first, each with source, heading path, line range, level and scores",
+    "search_knowledge": "passages, best first, each with source, heading path, line range, level and score",
     "get_document": "a whole document, or the passages around one chunk, from the index",
     "list_documents": "one page of documents, with title and class",
     "list_knowledge_sources": "classes and projects the caller may see, with counts",

@@ -129,8 +129,8 @@ def opening(version: str) -> str:
 
 The client is the command line of the MCP Inspector, `@modelcontextprotocol/inspector` {version} from npm (Node 22.19 or
 newer): written in TypeScript, it shares no code with this server or with the SDK it is built on. Corpus:
-`tests/documents/notes`; no profile set, so `restricted`; the default embedder. Structured content is shown; the same JSON comes
-as text. To repeat it:
+`tests/documents/notes`; no profile set, so `restricted`; the default embedder. Structured content is shown; the text
+block says the same, for reading. To repeat it:
 
 ```sh
 python3 scripts/independent_client.py --out docs/transcript-independent-client.md

@@ -124,7 +124,7 @@ def show(question, answer) -> None:
         print(f"Answer:   {answer['status']} ({answer['reason']}): these documents hold no good answer.")
     for result in answer["results"]:
         cited = result["citation"]
-        where = " > ".join(cited["heading_path"]) or cited["title"]
+        where = " > ".join(cited.get("heading_path", ())) or cited.get("title", "")
         print(f"\n  {one_line(cited['source'])}:{cited['line_start']}-{cited['line_end']}", end="")
         print(f"  [{result['confidence']}]\n  {one_line(where)}")
         for line in excerpt(result["text"] or ""):

@@ -287,7 +287,7 @@ class Reader:
         import anyio
 
         tally = self._stress.tally
-        arguments = {"query": QUESTION, "mode": mode, "k": 10, "confidence": "normal"}
+        arguments = {"query": QUESTION, "mode": mode, "k": 10, "confidence": "normal", "explain": True}
         begun = time.perf_counter()
         try:
             with anyio.fail_after(ANSWER_S):
@@ -312,7 +312,7 @@ class Reader:
             return set()
         texts = {hit["citation"]["source"]: hit["text"] or "" for hit in answer["results"]}
         rounds = {marked(texts[name]) for name in PAIR if name in texts}
-        generation = answer["generation"]
+        generation = answer["explain"]["generation"]
         if len(rounds) != 1 or not all(name in texts for name in PAIR):
             tally.mixed.append(f"{self._name} {mode}: generation {generation} gave rounds {sorted(rounds)}")
         for number in rounds:

@@ -12,7 +12,6 @@ from rag_mcp.answers import (
     DocumentEntry,
     DocumentPage,
     Result,
-    Scores,
     SearchResponse,
     SourceInventory,
     Status,
@@ -23,7 +22,6 @@ from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequ
 CITATION = Citation(
     source="docs/gate.md",
     title="Gates",
-    heading="Teal gate",
     heading_path=("Gates", "Teal gate"),
     chunk_index=0,
     line_start=1,
@@ -37,7 +35,6 @@ RESULT = Result(
     doc_class=DocClass.NOTE,
     confidence=Level.HIGH,
     score=0.91,
-    scores=Scores(rrf=0.0327868852, vector=0.7, bm25=3.2, vector_rank=1, bm25_rank=None),
 )
 DOCUMENT = Document(
     source="docs/gate.md",
@@ -69,6 +66,7 @@ def response(request: SearchRequest, *results: Result) -> SearchResponse:
         coverage=Coverage(queried=(SourceClass.DOCS, SourceClass.DECISIONS)),
         mode=request.mode,
         confidence=request.confidence,
+        explained=request.explain,
         generation=7,
         indexed_at="2026-01-02T03:04:05Z",
     )

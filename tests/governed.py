@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from support import Library
 
 from rag_mcp.server.mcp import ToolRunner
+from rag_mcp.server.rendering import as_text
 from rag_mcp.server.tools import TOOLS
 from rag_mcp.telemetry import Telemetry
 
@@ -120,7 +120,7 @@ class Caller:
 
     def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
         answer = self._runner.run(tool, arguments)
-        assert json.loads(answer.text) == answer.payload
+        assert answer.text == as_text(answer.payload)
         return answer.payload
 
     def search(self, query: str = "harbour", **arguments: Any) -> dict[str, Any]:

@@ -140,8 +140,9 @@ def test_json_of_a_hostile_corpus_is_one_line_with_marked_passages(command, host
     done = command("query", "lantern", "--db", library.store_path, "-k", 20, "--confidence", "normal", "--json")
     assert_harmless(done)
     assert done.stdout.count("\n") == 1 and done.stdout.endswith("}\n")
-    results = json.loads(done.stdout)["results"]
-    assert all(result["text_is_untrusted_context"] is True for result in results)
+    answer = json.loads(done.stdout)
+    assert answer["text_is_untrusted_context"] is True
+    results = answer["results"]
     warned = next(result for result in results if result["citation"]["source"] == "plain.md")["warnings"]
     assert {"ansi_escape", "bidi_override", "zero_width", "tag_character"} <= set(warned)
 

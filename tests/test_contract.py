@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rag_mcp.answers import Scores
+from rag_mcp.answers import DocumentPage
 from rag_mcp.errors import ConfigError, InvalidArgument, InvalidQuery, NotFound, RagMcpError, StoreDamaged
 from rag_mcp.models import DocClass, Gate, Level, Mode, Reason, Skipped, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
@@ -36,7 +36,8 @@ def valid(tool: str, payload: object) -> None:
     """The payload is strict JSON and fits the tool's output schema."""
     again = json.loads(json.dumps(payload, allow_nan=False, ensure_ascii=False).encode("utf-8"))
     assert again == payload
-    Draft202012Validator(contract.OUTPUT_SCHEMAS[tool]).validate(again)
+    for schemas in (contract.OUTPUT_SCHEMAS, {tool.name: tool.listed_output for tool in contract.TOOLS}):
+        Draft202012Validator(schemas[tool]).validate(again)
 
 
 # --- arguments
@@ -58,8 +59,9 @@ def test_defaults_of_the_models_of_the_schemas_and_of_the_parsers_agree():
     ):
         properties = contract.INPUT_SCHEMAS[tool]["properties"]
         stated = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
-        assert set(stated) == set(properties) - set(base)
-        assert parse(base | stated) == parse(base)
+        unstated = set(properties) - set(stated) - set(base)
+        assert all(getattr(parse(base), name) in (None, ()) for name in unstated)
+        assert parse(base | stated | dict.fromkeys(unstated)) == parse(base)
 
 
 def test_every_argument_arrives():
@@ -127,7 +129,7 @@ def test_an_unknown_choice_lists_what_is_allowed(field):
     with pytest.raises(InvalidArgument) as refused:
         SearchRequest.parse({"query": "x", field: "nope"})
     schema = contract.INPUT_SCHEMAS["search_knowledge"]["properties"][field]
-    expected = (schema["anyOf"][0] if "anyOf" in schema else schema)["enum"]
+    expected = schema["enum"]
     assert list(refused.value.allowed) == expected
     assert all(value in str(refused.value) for value in expected)
 
@@ -276,17 +278,65 @@ def test_no_accepted_source_leaves_the_corpus(source):
 # --- answers
 
 
-def test_a_result_has_exactly_the_contracts_keys():
-    result = contract.answer_payload(response(SearchRequest("x")))["results"][0]
-    assert list(result) == [
-        "text", "text_is_untrusted_context", "citation", "source_class", "project", "doc_class", "confidence",
-        "score", "scores", "truncated", "also_in", "also_in_total", "warnings",
-    ]  # fmt: skip
-    assert list(result["citation"]) == [
-        "source", "title", "heading", "heading_path", "chunk_index", "line_start", "line_end",
-    ]  # fmt: skip
-    assert result["scores"] == {"rrf": 0.032787, "vector": 0.7, "bm25": 3.2, "vector_rank": 1, "bm25_rank": None}
-    assert result["text_is_untrusted_context"] is True
+def test_an_answer_has_exactly_the_contracts_keys():
+    answer = contract.answer_payload(response(SearchRequest("x")))
+    assert list(answer) == ["ok", "status", "text_is_untrusted_context", "results"]
+    assert answer["text_is_untrusted_context"] is True
+    result = answer["results"][0]
+    assert list(result) == ["text", "citation", "source_class", "confidence", "score"]
+    assert list(result["citation"]) == ["source", "heading_path", "chunk_index", "line_start", "line_end"]
+
+
+def test_what_is_empty_is_left_out_and_a_nought_that_says_something_is_not():
+    citation = replace(CITATION, heading_path=(), chunk_index=0, line_start=0, line_end=0)
+    result = replace(RESULT, citation=citation, score=0.0, text="")
+    answer = contract.answer_payload(response(SearchRequest("x"), result))["results"][0]
+    assert (answer["score"], answer["text"]) == (0.0, "")
+    assert answer["citation"] == {
+        "source": "docs/gate.md", "chunk_index": 0, "line_start": 0, "line_end": 0, "title": "Gates"
+    }  # fmt: skip
+    spent = contract.answer_payload(response(SearchRequest("x"), replace(RESULT, text=None)))["results"][0]
+    assert spent["text"] is None
+    next_at_zero = contract.answer_payload(replace(DOCUMENT, text="", next_chunk=0, chunk_count=0))
+    assert next_at_zero["next"] == {"from_chunk": 0, "from_char": 0}
+    assert (next_at_zero["chunk_start"], next_at_zero["chunk_count"], next_at_zero["text"]) == (0, 0, "")
+    properties = {"draft": False, "rank": 0, "owner": None}
+    assert contract.answer_payload(replace(DOCUMENT, properties=properties))["properties"] == properties
+    nothing = replace(response(SearchRequest("x")), status="NO_RELEVANT_CONTEXT", reason=Reason.NO_RESULTS, results=())
+    assert contract.answer_payload(nothing) == {
+        "ok": True, "status": "NO_RELEVANT_CONTEXT", "reason": "no_results", "results": []
+    }  # fmt: skip
+
+
+def test_a_title_stands_only_where_no_heading_says_it():
+    told = replace(CITATION, title="Opening hours")
+    answer = contract.answer_payload(response(SearchRequest("x"), replace(RESULT, citation=told)))
+    assert answer["results"][0]["citation"]["title"] == "Opening hours"
+
+
+def test_settings_and_generation_come_with_explain_alone():
+    answer = contract.answer_payload(response(SearchRequest("x", explain=True)))
+    assert answer["explain"] == {
+        "mode": "hybrid", "confidence": "strict", "generation": 7, "indexed_at": "2026-01-02T03:04:05Z",
+        "queried": ["docs", "decisions"],
+    }  # fmt: skip
+    valid("search_knowledge", answer)
+
+
+@pytest.mark.parametrize("tool", contract.TOOLS, ids=lambda tool: tool.name)
+def test_hosts_are_listed_names_and_types_of_what_every_answer_has(tool):
+    listed = tool.listed_output["properties"]
+    assert set(listed) == {"ok", *tool.listed} <= set(tool.output_schema["properties"])
+    assert "description" not in str(tool.listed_output)
+    knowledge = FakeKnowledge()
+    answers = {
+        "search_knowledge": replace(response(SearchRequest("x")), results=()),
+        "get_document": DOCUMENT,
+        "list_documents": DocumentPage((), None, None),
+        "list_knowledge_sources": knowledge.list_sources(),
+        "rag_status": knowledge.status(),
+    }
+    assert set(listed) <= set(contract.answer_payload(answers[tool.name]))
 
 
 def test_snapshot_keys_appear_only_inside_a_series():
@@ -312,8 +362,6 @@ def test_hostile_text_and_headings_leave_neutralised_and_named():
     assert (document["text"], document["warnings"]) == ("ab", ["zero_width"])
 
 
-NUMBERS = st.none() | st.floats()
-RANKS = st.none() | st.integers(1, 500)
 TEXTS = st.text(st.characters(), max_size=30)
 
 
@@ -334,7 +382,6 @@ def test_every_search_answer_is_strict_json_that_fits_its_schema(data):
         score=data.draw(st.floats()),
         confidence=data.draw(st.sampled_from(Level)),
         project=data.draw(st.none() | TEXTS),
-        scores=Scores(*[data.draw(NUMBERS) for _ in range(3)], *[data.draw(RANKS) for _ in range(2)]),
         also_in=tuple(replace(CITATION, source=source) for source in data.draw(st.lists(TEXTS, max_size=2))),
         explain=data.draw(st.none() | st.dictionaries(TEXTS, ANY_JSON, max_size=3)),
     )
@@ -342,6 +389,7 @@ def test_every_search_answer_is_strict_json_that_fits_its_schema(data):
         response(SearchRequest("x"), result),
         reason=data.draw(st.none() | st.sampled_from(Reason)),
         degraded_reason=data.draw(st.none() | TEXTS),
+        explained=data.draw(st.booleans()),
     )
     valid("search_knowledge", contract.answer_payload(answer))
 

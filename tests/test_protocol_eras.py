@@ -35,7 +35,8 @@ def test_a_handshake_at_each_released_version_works_to_the_end(version):
         assert [tool["name"] for tool in server.ask("tools/list", {}, id=2)["result"]["tools"]] == TOOLS
         called = server.ask("tools/call", {"name": "search_knowledge", "arguments": {"query": "x"}}, id=3)["result"]
         assert called["isError"] is True
-        assert json.loads(called["content"][0]["text"])["error"]["type"] == "config_error"
+        assert called["structuredContent"]["error"]["type"] == "config_error"
+        assert called["content"][0]["text"].startswith("Error config_error: ")
         assert server.end() == 0
 
 

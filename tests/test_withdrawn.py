@@ -742,11 +742,13 @@ def test_documents_hidden_since_the_last_ingest_take_no_place_from_others(two_po
     library.ingest(config={"policy_path": policy})
     base = library.base(policy_path=policy)
     policy.write_text(POLICY, encoding="utf-8")
-    answer = library.search("form 4711 for bell ropes", base=base, mode=mode)
+    answer = library.search("form 4711 for bell ropes", base=base, mode=mode, explain=True)
     sources = [result.citation.source for result in answer.results]
     assert "ropes.md" in sources and not any(source.startswith("hr/") for source in sources)
     assert answer.not_in_documents == ()
-    places = [place for result in answer.results for place in (result.scores.vector_rank, result.scores.bm25_rank)]
+    places = [
+        place for result in answer.results for place in (result.explain["vector_rank"], result.explain["bm25_rank"])
+    ]
     assert max(place or 0 for place in places) <= len(OPEN) + 1
 
 

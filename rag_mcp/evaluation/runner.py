@@ -235,7 +235,7 @@ def _shown(result: Result, question: Question, passage: Span | None) -> Shown:
     citation = result.citation
     return Shown(
         source=citation.source,
-        heading=" > ".join(citation.heading_path) or citation.heading,
+        heading=" > ".join(citation.heading_path),
         line_start=citation.line_start,
         line_end=citation.line_end,
         score=result.score,

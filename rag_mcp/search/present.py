@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag_mcp.access.profiles import AccessPlan
-from rag_mcp.answers import Citation, Coverage, Near, Result, Scores, SearchResponse
+from rag_mcp.answers import Citation, Coverage, Near, Result, SearchResponse
 from rag_mcp.models import Chunk, Gate, Level, Mode, Reason
 from rag_mcp.requests import SearchRequest
 from rag_mcp.search.relevance import RelevanceModel
@@ -84,6 +84,7 @@ def access_refusal(request: SearchRequest, access: AccessPlan, view: GenerationV
         coverage=Coverage(skipped_by_acl=access.skipped_by_acl),
         mode=request.mode,
         confidence=request.confidence,
+        explained=request.explain,
         generation=view.number if view is not None else None,
         indexed_at=view.indexed_at if view is not None else None,
     )
@@ -99,6 +100,7 @@ def _response(retrieved: Retrieved, reason: Reason | None, results: Sequence[Res
         coverage=Coverage(queried=scope.classes, failed=retrieved.failed),
         mode=scope.request.mode,
         confidence=scope.request.confidence,
+        explained=scope.request.explain,
         degraded=bool(problems),
         degraded_reason="; ".join(problems) or None,
         generation=scope.view.number,
@@ -145,7 +147,7 @@ def _joined_text(joined: Collection[Chunk]) -> str:
 
 
 def _result(candidate: Candidate, text: FittedText, retrieved: Retrieved, model: RelevanceModel) -> Result:
-    chunk, evidence, scope = candidate.chunk, candidate.evidence, retrieved.scope
+    chunk, scope = candidate.chunk, retrieved.scope
     return Result(
         text=text.shown,
         citation=_citation(scope, candidate.joined, chunk),
@@ -154,7 +156,6 @@ def _result(candidate: Candidate, text: FittedText, retrieved: Retrieved, model:
         doc_class=chunk.doc_class,
         confidence=candidate.level,
         score=candidate.probability,
-        scores=Scores(candidate.rrf, evidence.cosine, evidence.bm25, evidence.vector_rank, evidence.bm25_rank),
         truncated=text.truncated,
         also_in=tuple(_citation(scope, (twin,), twin) for twin in candidate.also_in),
         warnings=text.warnings,
@@ -163,12 +164,18 @@ def _result(candidate: Candidate, text: FittedText, retrieved: Retrieved, model:
 
 
 def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel) -> dict[str, object]:
+    evidence = candidate.evidence
     mode = Mode.HYBRID
-    if candidate.evidence.cosine is None:
+    if evidence.cosine is None:
         mode = Mode.FTS
-    elif candidate.evidence.term_share is None:
+    elif evidence.term_share is None:
         mode = Mode.VECTOR
     return {
+        "rrf": candidate.rrf,
+        "vector": evidence.cosine,
+        "bm25": evidence.bm25,
+        "vector_rank": evidence.vector_rank,
+        "bm25_rank": evidence.bm25_rank,
         "model": model.name,
         "familiarity": round(familiarity, 4),
         "features": {name: round(value, 4) for name, value in candidate.features.items()},
@@ -186,7 +193,6 @@ def _citation(scope: Scope, joined: Sequence[Chunk], chunk: Chunk) -> Citation:
     citation = Citation(
         source=chunk.source,
         title=single_line(chunk.title),
-        heading=headings[-1] if headings else "",
         heading_path=headings,
         chunk_index=first.index,
         line_start=first.line_start,

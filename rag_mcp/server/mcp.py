@@ -30,13 +30,14 @@ from rag_mcp.errors import RagMcpError
 from rag_mcp.models import About, SourceClass
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.server import tools as contract
+from rag_mcp.server.rendering import as_text
 from rag_mcp.stores.embedded.place import corpora_of, store_folder
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-__all__ = ["Knowledge", "ToolRunner", "Unavailable", "build_server", "open_knowledge"]
+__all__ = ["Knowledge", "ToolRunner", "Unavailable", "build_server", "listed", "open_knowledge"]
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def open_knowledge(config: Config) -> Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A tool's answer, ready to send; ``text`` is the same JSON as ``payload``."""
+    """A tool's answer, ready to send; ``text`` says what ``payload`` says."""
 
     payload: dict[str, Any]
     text: str
@@ -156,7 +157,7 @@ class ToolRunner:
         outcome = _Outcome()
         try:
             payload = self._tools[tool](arguments, outcome)
-            text = _json(payload)
+            text = as_text(payload)
         # A panic of a Rust library, or an exit a library asks for, derives from BaseException. None of them may end
         # the server. Interrupts are delivered to the main thread, and cancellation to the task, never to this thread.
         except BaseException as error:
@@ -164,7 +165,7 @@ class ToolRunner:
             if not isinstance(error, RagMcpError):
                 logger.exception("%s failed", tool)
             payload = contract.error_payload(error)
-            text = _json(payload)
+            text = as_text(payload)
         elapsed_ms = (time.perf_counter() - started) * 1000
         self._telemetry.record(
             tool, status=outcome.status, reason=outcome.reason, winner_class=outcome.winner, elapsed_ms=elapsed_ms
@@ -321,7 +322,7 @@ class _Handlers:
             self._warm_up.want()
 
     async def list_tools(self, ctx: object, params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(spec) for spec in self._specs])
+        return types.ListToolsResult(tools=[listed(spec) for spec in self._specs])
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
@@ -364,15 +365,15 @@ class _Handlers:
         return types.ReadResourceResult(contents=[contents])
 
 
-def _tool(spec: contract.ToolSpec) -> types.Tool:
+def listed(spec: contract.ToolSpec) -> types.Tool:
+    """A tool as hosts are told of it."""
     return types.Tool(
         name=spec.name,
         title=spec.title,
         description=spec.description,
         input_schema=spec.input_schema,
-        output_schema=spec.output_schema,
+        output_schema=spec.listed_output,
         annotations=types.ToolAnnotations(
-            title=spec.title,
             read_only_hint=True,
             destructive_hint=False,
             idempotent_hint=True,

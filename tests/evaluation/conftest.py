@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from rag_mcp.answers import Citation, Coverage, Result, Scores, SearchResponse
+from rag_mcp.answers import Citation, Coverage, Result, SearchResponse
 from rag_mcp.models import DocClass, Level, SourceClass
 from rag_mcp.requests import SearchRequest
 
@@ -29,14 +29,13 @@ def result() -> Build:
     ) -> Result:
         return Result(
             text=text,
-            citation=Citation(source, source, "Heading", ("Top", "Heading"), 0, *lines),
+            citation=Citation(source, source, ("Top", "Heading"), 0, *lines),
             source_class=SourceClass.DOCS,
             project=None,
             doc_class=DocClass.NOTE,
             confidence=level,
             score=score,
-            scores=Scores(None, None, None, None, None),
-            also_in=tuple(Citation(other, other, "Heading", ("Top", "Heading"), 0, 1, 1) for other in also_in),
+            also_in=tuple(Citation(other, other, ("Top", "Heading"), 0, 1, 1) for other in also_in),
             explain={"span": list(span)} if span else None,
         )
 

@@ -52,13 +52,13 @@ def reader(tmp_path_factory):
 
 def whole_text(reader: Any, source: str) -> str:
     answer = reader(source=source, max_chars=100_000)
-    assert answer["next"] is None and not answer["truncated"]
+    assert "next" not in answer and "truncated" not in answer
     return str(answer["text"])
 
 
 def read_on(reader: Any, answer: dict[str, Any], budget: int) -> list[dict[str, Any]]:
     pages = [answer]
-    while pages[-1]["next"] is not None:
+    while "next" in pages[-1]:
         assert len(pages) < 3_000
         pages.append(reader(source=answer["source"], max_chars=budget, **pages[-1]["next"]))
     return pages
@@ -97,9 +97,9 @@ def test_reading_on_comes_to_the_end_without_a_gap_or_a_repeat(reader, source, b
     whole = whole_text(reader, source)
     first = reader(source=source, max_chars=budget)
     if not whole:
-        assert (first["text"], first["chunk_count"], first["next"]) == ("", 0, None)
+        assert (first["text"], first["chunk_count"], first.get("next")) == ("", 0, None)
         return
-    assert first["truncated"] == (first["next"] is not None)
+    assert ("truncated" in first) == ("next" in first)
     pages = read_on(reader, first, budget)
     assert all(0 < len(page["text"]) <= budget for page in pages)
     check_pages(pages, whole, 1, 0)
@@ -123,7 +123,7 @@ def test_what_is_asked_for_is_in_the_text_and_context_gives_way(reader, data, so
         assert own["text"] in answer["text"]
         wanted = max(0, index - context), min(whole["chunk_count"] - 1, index + context)
         assert wanted[0] <= answer["chunk_start"] <= index <= answer["chunk_end"] <= wanted[1]
-        assert answer["truncated"] == ((answer["chunk_start"], answer["chunk_end"]) != wanted)
+        assert ("truncated" in answer) == ((answer["chunk_start"], answer["chunk_end"]) != wanted)
     lines = whole["text"].split("\n")
     start = sum(len(line) + 1 for line in lines[: answer["line_start"] - 1])
     start = whole["text"].index(answer["text"], start)
@@ -395,7 +395,7 @@ def test_titles_headings_and_paths_of_headings_are_one_line_in_every_answer(libr
     names += [caller.ask("get_document", source=source)["title"] for source in ("titled.md", "headed.md")]
     for hit in found:
         cited = hit["citation"]
-        names += [cited["title"], cited["heading"], *cited["heading_path"]]
+        names += [*cited.get("heading_path", ()), *([cited["title"]] if "title" in cited else [])]
     assert len(names) > 8 and any("forged" in name for name in names)
     assert not [name for name in names if len(name.splitlines()) > 1 or "\ufffd" in name]
 
