@@ -152,6 +152,9 @@ class Citation:
     chunk_index: int
     line_start: int
     line_end: int
+    pages: Annotated[
+        tuple[int, ...], Field(description="The first and, if another, the last.", exclude_if=_nothing)
+    ] = ()
     snapshot_date: Annotated[str | None, Field(exclude_if=_nothing)] = None
     also_unchanged_on: Annotated[
         tuple[str, ...], Field(description="Later days it still held, the newest 100.", exclude_if=_nothing)
@@ -346,6 +349,8 @@ class Document:
     links: Annotated[tuple[Link, ...], Field(exclude_if=_nothing)] = ()
     links_total: Annotated[int, Field(exclude_if=_nothing)] = field(init=False, default=0)
     backlinks: Annotated[tuple[_Path, ...], Field(exclude_if=_nothing)] = ()
+    converted_from: Annotated[str, Field(description="pdf, docx or html.", exclude_if=_nothing)] = ""
+    pages: Annotated[tuple[int, ...], Field(description="As in a citation.", exclude_if=_nothing)] = ()
     backlinks_total: Annotated[int, Field(exclude_if=_nothing)] = field(init=False, default=0)
 
     def __post_init__(self) -> None:

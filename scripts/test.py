@@ -40,7 +40,7 @@ def run(python, listed, call=subprocess.call) -> int:
 
 def main(arguments) -> int:
     try:
-        return run(ensure(("dev",)), stages(arguments))
+        return run(ensure(("dev", "documents")), stages(arguments))
     except SetupFailed as problem:
         say(f"FAILED: setup: {problem}")
         return 2

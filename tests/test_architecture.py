@@ -68,6 +68,9 @@ OWNERS = {
         for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "several", "store")
     ),
     "pydantic_core": ("ingest/ignore.py",),
+    "pypdfium2": ("ingest/converter.py",),
+    "mammoth": ("ingest/converter.py",),
+    "html_to_markdown": ("ingest/converter.py",),
 }
 HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy")
 

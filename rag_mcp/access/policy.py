@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from rag_mcp.models import SourceClass
-from rag_mcp.text.filetypes import is_markdown
+from rag_mcp.text.filetypes import is_document
 from rag_mcp.text.globs import GlobSet
 
 __all__ = [
@@ -175,10 +175,10 @@ def classes_of(policy: Policy, path: str) -> tuple[SourceClass, ...]:
 def _classes(matchers: _Matchers, path: str) -> tuple[SourceClass, ...]:
     rules = [globs.first(path) for globs in (matchers.class_globs, matchers.loose_class_globs)]
     read = {matchers.class_rules[rule].source_class for rule in rules if rule is not None}
-    # A name that only a loose reading gives a class is without a rule when read as written. To be plain markdown hides
+    # A name that only a loose reading gives a class is without a rule when read as written. To be a plain document hides
     # nothing, so it is no second class; to be code does.
-    if not read or (None in rules and not is_markdown(path)):
-        read.add(SourceClass.DOCS if is_markdown(path) else SourceClass.CODE)
+    if not read or (None in rules and not is_document(path)):
+        read.add(SourceClass.DOCS if is_document(path) else SourceClass.CODE)
     return tuple(each for each in _STRICTEST_FIRST if each in read)
 
 

@@ -157,6 +157,8 @@ def _print_answer(response: SearchResponse) -> None:
     for number, result in enumerate(response.results, start=1):
         cited = result.citation
         head = f"{number}. {cited.source}:{cited.line_start}-{cited.line_end}"
+        if cited.pages:
+            head += f", page {'-'.join(map(str, cited.pages))}"
         console.print(Text(one_line(head), style="bold cyan"))
         about = " > ".join(cited.heading_path) or cited.title
         note = f"   {one_line(about)}  [{result.confidence}, {result.score:.2f}]"

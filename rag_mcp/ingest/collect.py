@@ -6,6 +6,7 @@ import logging
 from contextlib import closing
 from dataclasses import replace
 
+from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.ingest.content import Content
 from rag_mcp.ingest.context import Context
@@ -14,6 +15,7 @@ from rag_mcp.ingest.plan import FilePlan
 from rag_mcp.ingest.statcache import status_of, write_stat_cache
 from rag_mcp.ingest.withdrawals import settle_withdrawals
 from rag_mcp.stores.embedded.collector import KEPT_GENERATIONS, collect_for_good
+from rag_mcp.stores.embedded.converted import ConvertedTexts
 from rag_mcp.stores.embedded.files import writing
 from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.manifest import Manifest
@@ -48,11 +50,21 @@ def collect(run: Context, manifest: Manifest, *, published: bool) -> None:
             settle_withdrawals(run, manifest)
             run.store.sweep()
             collect_for_good(run.store, asked=run.options.clean, keep=KEPT_GENERATIONS)
+            ConvertedTexts(run.store.root).trim(_converted(manifest))
         run.on_step(Step.COLLECTED)
         if published:
             _trim_cache(run)
     except StoreError as error:
         _log.warning("left for the next run: %s", error)
+
+
+def _converted(manifest: Manifest) -> set[str]:
+    """The documents whose converted text may stay: not those that went, were left out, or have something masked."""
+    return {
+        entry.sha256
+        for path, entry in manifest.files.items()
+        if entry.converted_from and not any(MASKED in text for text in manifest.notices.get(path, ()))
+    }
 
 
 def _point_anew(run: Context) -> None:

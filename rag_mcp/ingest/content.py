@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,12 +18,16 @@ from rag_mcp.ingest.statcache import FileStat, status_of
 from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadable, read_file
 from rag_mcp.models import Skipped
 from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.text.filetypes import converted_kind
 
 # A run with nothing to do must not pay for loading the guard's patterns, the chunker and the languages.
 if TYPE_CHECKING:
     from rag_mcp.ingest.parse import ParsedFile, Reader
 
 __all__ = ["Content", "parse_again", "read_content"]
+
+_BEING_WRITTEN = "being written; the next run reads it."
+_KEPT = "Kept as last indexed, if it was."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,13 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
             if found.sha256:
                 digests[path] = status_of(file.file), found.sha256
         except FileUnreadable as error:
-            waiting[path] = f"{error} Kept as last indexed, if it was."
+            waiting[path] = f"{error} {_KEPT}"
         except FileGone:
             pass  # as good as deleted before the walk
         run.progress("read", done, len(plan.read))
     for path in [path for path in parsed if _has_moved_on(run, plan.files[path].file)]:
         del parsed[path]
-        waiting[path] = "being written; the next run reads it. Kept as last indexed, if it was."
+        waiting[path] = f"{_BEING_WRITTEN} {_KEPT}"
     kept.update((path, base.files[path]) for path in waiting if path in base.files)
     for path in [path for path, entry in kept.items() if classify(run.policy, path).source_class != entry.source_class]:
         del kept[path]
@@ -85,37 +88,48 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
 
 def _read_one(run: Context, file: PlannedFile, entry: FileEntry | None) -> FileEntry | ParsedFile | _Rejection:
     """Return ``entry`` itself when the text is as it was indexed. Raises FileGone or FileUnreadable."""
+    from rag_mcp.ingest.convert import NotConverted
     from rag_mcp.ingest.parse import Rejected
-    from rag_mcp.text.decode import Undecodable, decode, text_digest
+    from rag_mcp.ingest.source import check_readable, source_digest
+    from rag_mcp.text.decode import Undecodable, raw_digest
 
+    sha, path = "", file.file.path
+    check_readable(path)
     try:
         raw = read_file(run.root, file.file, max_bytes=run.options.max_file_bytes)
-    except FileRefused as error:
-        return _Rejection("", str(error))
-    sha = f"raw:{hashlib.sha256(raw).hexdigest()}"
-    try:
-        text = decode(raw)
-        sha = text_digest(text)
+        sha = raw_digest(raw)
+        sha = source_digest(path, raw)
         if entry is not None and entry.sha256 == sha and same_place(entry, file):
             return entry
-        return _parse(run, file, text, sha)
-    except (Undecodable, Rejected) as error:
+        return _parse(run, file, raw, sha)
+    except FileRefused as error:
+        return _Rejection("", str(error))
+    except (NotConverted, Undecodable) as error:
+        if _has_moved_on(run, file.file):
+            raise FileUnreadable(_BEING_WRITTEN) from error
+        return _Rejection(sha, str(error))
+    except Rejected as error:
         return _Rejection(sha, str(error))
 
 
 def parse_again(run: Context, file: PlannedFile, sha256: str) -> ParsedFile | None:
     """Parse a file that is known to be unchanged; None when it can't be read now or has another text after all."""
-    from rag_mcp.text.decode import decode, text_digest
+    from rag_mcp.ingest.source import source_digest
 
     try:
-        text = decode(read_file(run.root, file.file, max_bytes=run.options.max_file_bytes))
-        return _parse(run, file, text, sha256) if text_digest(text) == sha256 else None
+        raw = read_file(run.root, file.file, max_bytes=run.options.max_file_bytes)
+        return _parse(run, file, raw, sha256) if source_digest(file.file.path, raw) == sha256 else None
     except CorpusError:
         return None
 
 
-def _parse(run: Context, file: PlannedFile, text: str, sha256: str) -> ParsedFile:
-    return _reader(run).read(file.file.path, text, sha256, source_class=file.source_class, project=file.project)
+def _parse(run: Context, file: PlannedFile, raw: bytes, sha256: str) -> ParsedFile:
+    from rag_mcp.ingest.source import source_text
+
+    path = file.file.path
+    source = source_text(run, path, raw)
+    parsed = _reader(run).read(path, source.text, sha256, source_class=file.source_class, project=file.project)
+    return replace(parsed, converted_from=converted_kind(path) or "", pages=source.pages)
 
 
 def _reader(run: Context) -> Reader:

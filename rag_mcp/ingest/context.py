@@ -13,7 +13,7 @@ from rag_mcp.config import Config
 from rag_mcp.embedders import EmbedderIdentity, embedder_identity, open_embedder
 from rag_mcp.errors import EmbedderError
 from rag_mcp.ingest.claim import Claim
-from rag_mcp.ingest.options import GUARD_VERSION, IngestOptions, Progress, Step
+from rag_mcp.ingest.options import CONVERTER_VERSION, GUARD_VERSION, IngestOptions, Progress, Step
 from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import StatCache
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
@@ -95,6 +95,7 @@ class Context:
             "snapshot_dedupe": self.options.snapshot_dedupe,
             "handoff_dirs": list(self.options.handoff_dirs),
             "handoff_basenames": list(self.options.handoff_basenames),
+            "converter": CONVERTER_VERSION,
             "guard": [GUARD_VERSION, [[item.glob, sorted(item.kinds)] for item in self.policy.allow_secrets]],
         }
 

@@ -34,7 +34,8 @@ class Deleted:
 @dataclass(frozen=True, slots=True)
 class OnDisk:
     """All that lies below a corpus folder: ``paths`` by folded path, the ``links`` among them and all ``files`` (links
-    too) as they are, and a path for each digest of a text. ``unseen`` says why the rest could not be looked at."""
+    too) as they are, and a path for each digest of a text
+    or of bytes. ``unseen`` says why the rest could not be looked at."""
 
     paths: dict[str, str] = field(default_factory=dict)
     links: set[str] = field(default_factory=set)
@@ -85,7 +86,7 @@ def _name(path: str) -> str:
 def look_everywhere(root: Path, store: Path) -> OnDisk:
     """List what lies below ``root`` and read every file that could be a document, whatever its name and whichever rule
     leaves it out. No link is followed; only ``store`` is passed by. Ends at the first thing that can't be looked at."""
-    from rag_mcp.text.decode import Undecodable, decode, text_digest
+    from rag_mcp.text.decode import Undecodable, decode, raw_digest, text_digest
 
     found = OnDisk()
     try:
@@ -96,9 +97,10 @@ def look_everywhere(root: Path, store: Path) -> OnDisk:
             elif stat.S_ISDIR(status.st_mode):
                 continue
             elif stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
+                raw = read_beneath(root, path, MAX_FILE_BYTES)
+                found.texts.setdefault(raw_digest(raw), path)
                 with contextlib.suppress(Undecodable):
-                    digest = text_digest(decode(read_beneath(root, path, MAX_FILE_BYTES)))
-                    found.texts.setdefault(digest, path)
+                    found.texts.setdefault(text_digest(decode(raw)), path)
             found.files.append(path)
     except CorpusError as error:
         return OnDisk(unseen=f"it may still be there: {error}".rstrip("."))

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["GUARD_VERSION", "MAX_FILE_BYTES", "IngestOptions", "Progress", "Step"]
+__all__ = ["CONVERTER_VERSION", "GUARD_VERSION", "MAX_FILE_BYTES", "IngestOptions", "Progress", "Step"]
 
 # Raise with every change of what the guard finds: all files are then judged again. It stands here, not in the guard,
 # because a run with nothing to do must not pay for loading the guard's patterns.
 GUARD_VERSION = 2
+
+# Raise when ``converter.py`` makes another text of the same document: all files are then read again.
+CONVERTER_VERSION = 1
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 

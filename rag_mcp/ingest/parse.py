@@ -1,4 +1,4 @@
-"""One file's text -> its passages and metadata, or the reason it is left out."""
+"""One file's text -> its passages and metadata, or the reason it is left out. Which text that is, ``source`` tells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.decode import shorten_data_uris
 from rag_mcp.text.docclass import classify_doc
 from rag_mcp.text.embedded import embedded_text
-from rag_mcp.text.filetypes import is_markdown
+from rag_mcp.text.filetypes import is_document
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide
@@ -64,6 +64,8 @@ class ParsedFile:
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
     opening: str = ""
+    converted_from: str = ""
+    pages: tuple[int, ...] = ()
 
 
 def text_key(embedded: str) -> str:
@@ -132,7 +134,7 @@ class Reader:
 
 def _links(path: str, in_head: Sequence[str], text: str, start: int) -> tuple[str, ...]:
     """Two brackets are a link in prose only: code has lists of lists."""
-    return tuple(dict.fromkeys((*in_head, *find_links(text, start))))[:MAX_LINKS] if is_markdown(path) else ()
+    return tuple(dict.fromkeys((*in_head, *find_links(text, start))))[:MAX_LINKS] if is_document(path) else ()
 
 
 def _masked_notice(found: Sequence[Finding]) -> str:

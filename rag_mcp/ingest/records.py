@@ -221,4 +221,6 @@ def _entry(
         links=file.links,
         properties=file.properties,
         opening=file.opening,
+        converted_from=file.converted_from,
+        pages=file.pages,
     )

@@ -58,4 +58,6 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         links=entry.links,
         properties=entry.properties,
         opening=entry.opening,
+        converted_from=entry.converted_from,
+        pages=entry.pages,
     )

@@ -59,6 +59,8 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
         links=_links(source, opened, rights) if request.from_chunk is None else (),
         backlinks=tuple(_backlinks(source, opened, rights)) if request.from_chunk is None else (),
         properties=_served(entry.properties),
+        converted_from=entry.converted_from,
+        pages=entry.pages_of(part.line_start, part.line_end),
     )
 
 

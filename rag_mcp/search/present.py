@@ -197,6 +197,7 @@ def _citation(scope: Scope, joined: Sequence[Chunk], chunk: Chunk) -> Citation:
         chunk_index=first.index,
         line_start=first.line_start,
         line_end=last.line_end,
+        pages=_pages(scope.view, chunk.source, first.line_start, last.line_end),
     )
     if chunk.series is None or not chunk.valid_on:
         return citation
@@ -212,6 +213,11 @@ def _citation(scope: Scope, joined: Sequence[Chunk], chunk: Chunk) -> Citation:
     return _cited_on(scope.view, dated, chunk, last, paths[day]) if day in days[1:] else dated
 
 
+def _pages(view: GenerationView, source: str, line_start: int, line_end: int) -> tuple[int, ...]:
+    entry = view.manifest().files.get(source)
+    return entry.pages_of(line_start, line_end) if entry is not None else ()
+
+
 def _cited_on(view: GenerationView, citation: Citation, chunk: Chunk, last: Chunk, path: str) -> Citation:
     """Cite the file of the day asked for, which says the same in its own lines."""
     refs = list(view.manifest().files[path].refs())
@@ -220,6 +226,12 @@ def _cited_on(view: GenerationView, citation: Citation, chunk: Chunk, last: Chun
     end = places.get(last.id, start)
     if start is None or end is None:
         return citation
+    lines = start[1].line_start, end[1].line_end
     return replace(
-        citation, source=path, chunk_index=start[0], line_start=start[1].line_start, line_end=end[1].line_end
+        citation,
+        source=path,
+        chunk_index=start[0],
+        line_start=lines[0],
+        line_end=lines[1],
+        pages=_pages(view, path, *lines),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal, NamedTuple
@@ -42,6 +43,9 @@ class ChunkRef(NamedTuple):
 class FileEntry:
     """One indexed file. ``sha256`` is of the decoded text, so a byte order mark or other line ends change nothing.
 
+    What is converted is known by its bytes instead (``raw:<hex>``); ``converted_from`` names its format, and ``pages`` the
+    line of the converted text that each page begins on.
+
     ``links`` are the targets its text names, as written; which documents they are depends on who asks. ``opening`` is the
     first paragraph of a front page of the corpus, in a line.
     """
@@ -58,10 +62,17 @@ class FileEntry:
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
     opening: str = ""
+    converted_from: str = ""
+    pages: tuple[int, ...] = ()
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""
         return (ChunkRef(*row) for row in self.rows)
+
+    def pages_of(self, line_start: int, line_end: int) -> tuple[int, ...]:
+        """The first page (from 1) that these lines are on, and the last if it is another; empty without pages."""
+        numbers = (bisect_right(self.pages, line) for line in (line_start, line_end))
+        return tuple(dict.fromkeys(numbers)) if self.pages else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 
 from rag_mcp.errors import CorpusError
 
-__all__ = ["Undecodable", "decode", "shorten_data_uris", "text_digest"]
+__all__ = ["Undecodable", "decode", "raw_digest", "shorten_data_uris", "text_digest"]
 
 _BOM = "\ufeff"
 
@@ -68,6 +68,11 @@ def decode(raw: bytes) -> str:
 def text_digest(text: str) -> str:
     """Return the SHA-256 (hex) of decoded text: byte order marks and line endings do not count as changes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def raw_digest(raw: bytes) -> str:
+    """Name the bytes of a file that has no text of its own: it is converted, or can't be decoded."""
+    return f"raw:{hashlib.sha256(raw).hexdigest()}"
 
 
 def shorten_data_uris(text: str) -> str:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from rag_mcp.text.globs import GlobSet
 
-__all__ = ["included", "is_markdown"]
+__all__ = ["converted_kind", "included", "is_document", "is_markdown"]
 
 _MARKDOWN = (".md", ".markdown")
+# What a converter makes markdown of, by the ending; ``ingest/converter.py`` has a reader for each kind.
+_CONVERTED = {".pdf": "pdf", ".docx": "docx", ".html": "html", ".htm": "html"}
 
 
 def is_markdown(path: str) -> bool:
     """Tell whether a path names a markdown file, by its ending in any case."""
     return path.lower().endswith(_MARKDOWN)
+
+
+def converted_kind(path: str) -> str | None:
+    """The kind of document that has to be converted to be read, by its ending in any case; None for what is text."""
+    return next((kind for ending, kind in _CONVERTED.items() if path.lower().endswith(ending)), None)
+
+
+def is_document(path: str) -> bool:
+    """Tell whether a path names prose, as opposed to code: markdown, or what is converted to it."""
+    return is_markdown(path) or converted_kind(path) is not None
 
 
 def included(path: str, patterns: GlobSet) -> bool:

@@ -16,7 +16,7 @@ _COLLECTIONS = "collections"
 # What a store keeps in its folder. Other names there are somebody else's: neither judged nor closed to others.
 _OWN = re.compile(
     r"\.?(?:CURRENT|corpus\.json|writer\.(?:lock|pid)|embeddings\.sqlite.*|(?:stat-cache|last-run|withdrawn|calibration)\.json"
-    r"|erase-pending|generations)(?:\.tmp)?"
+    r"|erase-pending|generations|converted)(?:\.tmp)?"
 )
 
 
