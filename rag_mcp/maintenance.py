@@ -324,9 +324,11 @@ def _check_store(config: Config) -> Iterator[Finding]:
     if problems:
         detail = f"{detail}; {'; '.join(problems)}. Run: rag-mcp doctor --fix"
     yield Finding("store", not problems, detail)
-    built, mine = info.identity.get("embedder"), embedder_identity(config).fingerprint
-    detail = "the store's" if built == mine else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
-    yield Finding("embedder", built == mine, f"{config.embedder}: {detail}")
+    built, configured = info.identity.get("embedder"), embedder_identity(config).fingerprint
+    detail = (
+        "the store's" if built == configured else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
+    )
+    yield Finding("embedder", built == configured, f"{config.embedder}: {detail}")
     yield _permissions(store)
     other = made_from(store.root)
     foreign = config.corpus_root is not None and other is not None and not same_folder(other, config.corpus_root)

@@ -21,7 +21,7 @@ from rag_mcp.access.names import MAX_PATH_CHARS, from_cursor, plain_path, safe_s
 from rag_mcp.errors import InvalidArgument, InvalidQuery
 from rag_mcp.models import DocClass, Gate, Mode, SourceClass
 from rag_mcp.text.globs import MAX_GLOB_CHARS, glob_problem
-from rag_mcp.text.properties import Narrowing, Value
+from rag_mcp.text.properties import DocumentFilter, Value
 from rag_mcp.text.sanitize import neutralise, scrub
 
 __all__ = [
@@ -318,6 +318,21 @@ class Request:
         """Look at the fields together. Raises InvalidArgument."""
 
 
+class _Filtered(Request):
+    """What has the fields of a filter of documents."""
+
+    __slots__ = ()
+    tags: tuple[str, ...]
+    path: str | None
+    since: date | None
+    until: date | None
+    where: tuple[tuple[str, tuple[Value, ...]], ...]
+
+    @property
+    def documents(self) -> DocumentFilter:
+        return DocumentFilter(self.tags, self.path, self.since, self.until, self.where)
+
+
 @cache
 def _reader(request: Any) -> tuple[TypeAdapter[Any], tuple[str, ...], tuple[str, ...]]:
     """A request's validator, and the names of the fields that must be given and of the others."""
@@ -331,7 +346,7 @@ def _absent(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest(Request):
+class SearchRequest(_Filtered):
     """A validated question; ``source_class`` None means every class the profile gives without naming it."""
 
     query: Annotated[
@@ -371,10 +386,6 @@ class SearchRequest(Request):
     since: _Since = None
     until: _Until = None
     where: _Where = ()
-
-    @property
-    def narrowing(self) -> Narrowing:
-        return Narrowing(self.tags, self.path, self.since, self.until, self.where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +434,7 @@ class DocumentRequest(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class ListRequest(Request):
+class ListRequest(_Filtered):
     source_class: _SourceClass = None
     project: _Project = None
     prefix: Annotated[
@@ -441,10 +452,6 @@ class ListRequest(Request):
     where: _Where = ()
     cursor: Annotated[str | None, BeforeValidator(_cursor), Field(description="next_cursor of the page before.")] = None
     limit: Annotated[int, _Clamped(1, LIMITS["list_limit_max"]), Field(description="Documents a page.")] = 100
-
-    @property
-    def narrowing(self) -> Narrowing:
-        return Narrowing(self.tags, self.path, self.since, self.until, self.where)
 
 
 @dataclass(frozen=True, slots=True)

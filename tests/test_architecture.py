@@ -56,7 +56,7 @@ PURE = (
 )
 OWNERS = {
     "chromadb": ("stores/embedded/vectors.py",),
-    "tantivy": ("stores/embedded/keywords.py",),
+    "tantivy": tuple(f"stores/embedded/keywords/{name}.py" for name in ("document", "index", "stemmer", "writer")),
     "mcp": ("server/mcp.py", "server/stdio.py"),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),

@@ -13,7 +13,8 @@ from support import Library
 
 from rag_mcp.errors import StoreError, StoreReadOnly
 from rag_mcp.ingest import collect
-from rag_mcp.stores.embedded import cache, files, generations, keywords, vectors
+from rag_mcp.stores.embedded import cache, files, generations, vectors
+from rag_mcp.stores.embedded.keywords import folder, translate, writer
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
 NEW = {"n1.md": "# Note 1\n\nA newmark stands here.\n", "n9.md": "# Note 9\n\nAnother newmark.\n"}
@@ -40,7 +41,7 @@ def full_for_chroma(*_, **__):
 
 
 def full_for_tantivy(*_, **__):
-    with keywords._translated(Path("/")):
+    with translate.translated(Path("/")):
         raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
 
 
@@ -58,8 +59,8 @@ WRITES = {
     "the folder of the next generation": (generations.GenerationStore, "stage", no_space),
     "the copy of the vector index": (vectors.shutil, "copyfile", only_named("chroma", shutil.copyfile)),
     "vectors": (vectors.ChromaWriter, "upsert", full_for_chroma),
-    "the copy of the keyword index": (keywords, "_copy_tree", no_space),
-    "terms": (keywords._ClassWriter, "commit", full_for_tantivy),
+    "the copy of the keyword index": (folder, "_copy_tree", no_space),
+    "terms": (writer.ClassWriter, "commit", full_for_tantivy),
     "the manifest": (files.os, "replace", only_named("manifest.json", os.replace)),
     "the description": (files.os, "replace", only_named("generation.json", os.replace)),
     "synced files": (generations, "fsync_tree", no_space),

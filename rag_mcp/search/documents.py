@@ -133,12 +133,11 @@ def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights)
         linking = set(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
         visible = [(path, entry) for path, entry in visible if path in linking]
     below = _below(request.prefix, (path for path, _ in visible))
-    narrowing = request.narrowing
-    filtered = None if narrowing.empty else passing(narrowing, visible)
+    passed = None if request.documents.empty else passing(request.documents, visible)
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):
             continue
-        if filtered is not None and path not in filtered:
+        if passed is not None and path not in passed:
             continue
         if len(found) == request.limit:
             return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)

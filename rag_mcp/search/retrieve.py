@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import EmbedderError, IndexMismatch, StoreError
@@ -11,7 +11,15 @@ from rag_mcp.models import Chunk, Evidence, Mode, SourceClass
 from rag_mcp.requests import SearchRequest
 from rag_mcp.search.document_filter import passing
 from rag_mcp.search.fusion import reciprocal_rank_fusion
-from rag_mcp.stores.base import Filter, KeywordEvidence, KeywordReader, Subject, VectorHit, VectorReader
+from rag_mcp.stores.base import (
+    EVERYTHING,
+    KeywordEvidence,
+    KeywordReader,
+    PassageFilter,
+    Subject,
+    VectorHit,
+    VectorReader,
+)
 from rag_mcp.stores.manifest import Manifest
 from rag_mcp.text.series import state_on
 
@@ -54,7 +62,7 @@ class Scope:
     view: GenerationView
     classes: tuple[SourceClass, ...]
     visible: Callable[[SourceClass, str], bool]
-    filters: Filter = field(default_factory=Filter)
+    filters: PassageFilter = EVERYTHING
 
     def shows(self, chunk: Chunk) -> bool:
         return self.sees(chunk.source_class, chunk.source)
@@ -122,8 +130,8 @@ def scope_of(
         states = {series: state_on(scope.days_of(series), request.as_of) for series in view.series_days()}
         days = {series: day for series, day in states.items() if day is not None}
     seen = ((path, entry) for path, entry in view.manifest().files.items() if scope.sees(entry.source_class, path))
-    sources = passing(request.narrowing, seen) if not request.narrowing.empty else None
-    filters = Filter(request.project, request.doc_class, valid_days=days, sources=sources)
+    sources = passing(request.documents, seen) if not request.documents.empty else None
+    filters = PassageFilter(request.project, request.doc_class, valid_days=days, sources=sources)
     return replace(scope, filters=filters)
 
 
@@ -185,13 +193,13 @@ def _ask_keywords(scope: Scope, depth: int) -> tuple[list[str] | None, dict[Sour
         return None, _broken(scope.classes, lambda each: keywords.fetch([each], ("",)))
     healthy, broken = scope.classes, dict[SourceClass, str]()
     try:
-        hits = keywords.search(query, healthy, depth, narrow=filters)
+        hits = keywords.search(query, healthy, depth, filters=filters)
     except StoreError:
-        broken = _broken(healthy, lambda each: keywords.search(query, [each], 1, narrow=filters))
+        broken = _broken(healthy, lambda each: keywords.search(query, [each], 1, filters=filters))
         healthy = tuple(each for each in healthy if each not in broken)
         if not healthy:
             return None, broken
-        hits = keywords.search(query, healthy, depth, narrow=filters)
+        hits = keywords.search(query, healthy, depth, filters=filters)
     return [hit.id for hit in hits], broken
 
 
@@ -249,7 +257,7 @@ def _nearest(
             return passing[:depth]
 
 
-def _passes(chunk: Chunk, filters: Filter) -> bool:
+def _passes(chunk: Chunk, filters: PassageFilter) -> bool:
     if filters.project is not None and chunk.project != filters.project:
         return False
     if filters.doc_class is not None and chunk.doc_class is not filters.doc_class:
@@ -319,7 +327,7 @@ def _absent(scope: Scope, subject: Subject, matches: Collection[Match]) -> tuple
 def _holds(scope: Scope, label: str) -> bool:
     keywords, limit = scope.view.keywords, DEPTH
     while True:
-        ids = keywords.holding(scope.request.query, label, scope.classes, limit, narrow=scope.filters)
+        ids = keywords.holding(scope.request.query, label, scope.classes, limit, filters=scope.filters)
         if any(map(scope.shows, keywords.fetch(scope.classes, ids).values())):
             return True
         if len(ids) < limit:

@@ -128,13 +128,13 @@ def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
     # Copies have the same figures (two rows of a register differ in nothing else), so only those are compared.
     alike: dict[tuple[str, ...], list[int]] = {}
     for candidate in ordered[:_COMPARED]:
-        mine = _Print.of(candidate.chunk.text)
-        rivals = alike.setdefault(mine.figures, [])
-        twin = next((i for i in rivals if _same(candidate.chunk, mine, kept[i].chunk, prints[i])), None)
+        own = _Print.of(candidate.chunk.text)
+        rivals = alike.setdefault(own.figures, [])
+        twin = next((i for i in rivals if _same(candidate.chunk, own, kept[i].chunk, prints[i])), None)
         if twin is None:
             rivals.append(len(kept))
-            prints.append(mine)
-        _place(candidate, twin, mine.plain, kept, equal)
+            prints.append(own)
+        _place(candidate, twin, own.plain, kept, equal)
     for candidate in ordered[_COMPARED:]:
         plain = _plain(candidate.chunk.text)
         twin = next((i for i in equal.get(plain, ()) if not _one_series(candidate.chunk, kept[i].chunk)), None)
@@ -161,17 +161,17 @@ def _one_series(chunk: Chunk, other: Chunk) -> bool:
     return chunk.series is not None and chunk.series == other.series
 
 
-def _same(chunk: Chunk, mine: _Print, other_chunk: Chunk, other: _Print) -> bool:
+def _same(chunk: Chunk, own: _Print, other_chunk: Chunk, other: _Print) -> bool:
     if _one_series(chunk, other_chunk):
         return False  # states of one series differ in a word or two, and that word is the answer
-    if mine.plain == other.plain:
+    if own.plain == other.plain:
         return True
     if chunk.heading_path != other_chunk.heading_path:
         return False  # nearly the same under another heading is said of something else
-    shorter, longer = sorted((len(mine.words), len(other.words)))
+    shorter, longer = sorted((len(own.words), len(other.words)))
     if longer <= 8 or shorter < NEAR_DUPLICATE * longer:
         return False
-    return len(mine.words & other.words) >= NEAR_DUPLICATE * len(mine.words | other.words)
+    return len(own.words & other.words) >= NEAR_DUPLICATE * len(own.words | other.words)
 
 
 def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
@@ -179,10 +179,10 @@ def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
     groups: list[Candidate] = []
     of_file: dict[str, list[int]] = {}
     for candidate in ordered:
-        mine = of_file.setdefault(candidate.chunk.source, [])
-        host = next((i for i in mine if _neighbours(groups[i], candidate)), None)
+        groups_of_file = of_file.setdefault(candidate.chunk.source, [])
+        host = next((i for i in groups_of_file if _neighbours(groups[i], candidate)), None)
         if host is None:
-            mine.append(len(groups))
+            groups_of_file.append(len(groups))
             groups.append(replace(candidate, joined=(candidate.chunk,)))
         else:
             run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)

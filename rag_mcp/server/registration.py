@@ -89,23 +89,25 @@ def _slug(text: str) -> str:
 
 
 def _chosen(servers: Mapping[str, Any], entry: Block, name: str | None, replace: bool) -> str:
-    mine = [known for known, found in servers.items() if _is_for_the_same(found, entry)]
+    for_this_store = [known for known, found in servers.items() if _is_for_the_same(found, entry)]
     if name is not None:
-        if not _NAME.fullmatch(name) and name not in mine:
+        if not _NAME.fullmatch(name) and name not in for_this_store:
             raise InvalidArgument(
                 "name", f"{name!r} won't do: up to 64 letters, digits, '-' and '_', as hosts want it."
             )
-        if name in servers and name not in mine and not replace:
+        if name in servers and name not in for_this_store and not replace:
             what = _summary(servers[name]) if _is_ours(servers[name]) else "another program's"
             raise InvalidArgument(
                 "name", f"{name!r} is taken ({what}). Choose another --name, or write over it with --replace."
             )
         return name
-    settled = [known for known in mine if _merged(servers[known], entry) == servers[known]]
-    if settled or len(mine) == 1:
-        return (settled or mine)[0]
-    if mine:
-        raise InvalidArgument("name", "several entries are for this store; say which with --name.", allowed=mine)
+    settled = [known for known in for_this_store if _merged(servers[known], entry) == servers[known]]
+    if settled or len(for_this_store) == 1:
+        return (settled or for_this_store)[0]
+    if for_this_store:
+        raise InvalidArgument(
+            "name", "several entries are for this store; say which with --name.", allowed=for_this_store
+        )
     taken = {known.casefold() for known in servers}
     return next(free for free in default_names(entry["env"]) if free not in taken)
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
 __all__ = [
+    "EVERYTHING",
     "Changes",
-    "Filter",
     "KeywordEvidence",
     "KeywordHit",
     "KeywordReader",
     "KnownVectors",
+    "PassageFilter",
     "Snapshot",
     "SnapshotInfo",
     "StoreWrite",
@@ -31,10 +32,10 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Narrowing beyond the class. ``valid_days`` maps a series to the one day asked for (``as_of``); chunks of
-    a series not in the map are left out when the map is not None, chunks outside any series stay. ``sources`` are the
-    only documents asked for, None for all.
+class PassageFilter:
+    """Which passages are looked at, beyond the class. ``valid_days`` maps a series to the one day asked for
+    (``as_of``); chunks of a series not in the map are left out when the map is not None, chunks outside any series
+    stay. ``sources`` are the only documents asked for, None for all.
     """
 
     project: str | None = None
@@ -44,7 +45,10 @@ class Filter:
 
     @property
     def empty(self) -> bool:
-        return self == Filter()
+        return self == PassageFilter()
+
+
+EVERYTHING = PassageFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class VectorReader(Protocol):
 
 class KeywordReader(Protocol):
     def search(
-        self, text: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = Filter()
+        self, text: str, classes: Collection[SourceClass], limit: int, *, filters: PassageFilter = EVERYTHING
     ) -> list[KeywordHit]:
         """Best BM25 first (comparable across the classes asked), ties by id; only statistics of ``classes`` count."""
         ...
@@ -113,13 +117,19 @@ class KeywordReader(Protocol):
     def subject(self, text: str, classes: Collection[SourceClass]) -> Subject: ...
 
     def holding(
-        self, text: str, label: str, classes: Collection[SourceClass], limit: int, *, narrow: Filter = Filter()
+        self,
+        text: str,
+        label: str,
+        classes: Collection[SourceClass],
+        limit: int,
+        *,
+        filters: PassageFilter = EVERYTHING,
     ) -> set[str]:
         """Ids of at most ``limit`` passages of each class that meet the query term with this label."""
         ...
 
-    def matching_ids(self, classes: Collection[SourceClass], narrow: Filter, limit: int) -> set[str] | None:
-        """Ids that pass ``narrow``; None when there are more than ``limit``."""
+    def matching_ids(self, classes: Collection[SourceClass], filters: PassageFilter, limit: int) -> set[str] | None:
+        """Ids that pass ``filters``; None when there are more than ``limit``."""
         ...
 
     def size(self, classes: Collection[SourceClass]) -> int:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from rag_mcp.text.globs import GlobSet, composed
 
-__all__ = ["Narrowing", "Properties", "Value", "body_properties", "joined", "own_day"]
+__all__ = ["DocumentFilter", "Properties", "Value", "body_properties", "joined", "own_day"]
 
 Value: TypeAlias = "str | int | float | bool"
 Properties: TypeAlias = "Mapping[str, Sequence[Value]]"
@@ -77,7 +77,7 @@ def _day(match: re.Match[str] | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class DocumentFilter:
     """What is asked of a document beside its text. All tags and properties given must hold; a list given for a
     property means that each of its values must be there."""
 
@@ -89,7 +89,7 @@ class Narrowing:
 
     @property
     def empty(self) -> bool:
-        return self == Narrowing()
+        return self == DocumentFilter()
 
     def test(self) -> Callable[[str, Properties], bool]:
         """The test of a path and its properties, with what costs once done once."""

@@ -210,10 +210,10 @@ def find_keyed(text: str) -> _Found:
     lowered = text.lower()
     if len(lowered) != len(text):  # the one letter that grows: offsets must stay
         lowered = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    narrow = lowered.encode("ascii", "replace").decode("ascii")  # one byte a character: searched in half the time
+    one_byte = lowered.encode("ascii", "replace").decode("ascii")  # one byte a character: searched in half the time
     tables = _Tables(text)
     behind = 0
-    for word_start, word_end in _words(lowered if _OTHER_LETTER.search(lowered) else narrow):
+    for word_start, word_end in _words(lowered if _OTHER_LETTER.search(lowered) else one_byte):
         name = _named(text, lowered, word_start, word_end)
         if name is None:
             continue
@@ -226,8 +226,8 @@ def find_keyed(text: str) -> _Found:
             if counts:
                 yield start, end, PASSWORD if name.password else KEY
                 break
-    yield from _logins(text, narrow)
-    yield from _codes(text, narrow)
+    yield from _logins(text, one_byte)
+    yield from _codes(text, one_byte)
 
 
 def _named(text: str, lowered: str, start: int, end: int) -> _Name | None:

@@ -189,7 +189,7 @@ def test_a_store_of_an_older_index_format_is_built_anew_from_the_cache(library, 
     library.write({"a.md": TREES})
     with monkeypatch.context() as older:
         older.setitem(INDEX_FORMATS, "keywords", INDEX_FORMATS["keywords"] - 1)
-        older.setattr("rag_mcp.stores.embedded.keywords.SCHEMA_VERSION", INDEX_FORMATS["keywords"])
+        older.setattr("rag_mcp.stores.embedded.keywords.folder.SCHEMA_VERSION", INDEX_FORMATS["keywords"])
         library.ingest()
     again = library.ingest()
     assert (again.incremental, again.chunks_embedded, again.store_count) == (False, 0, len(library.dump()))

@@ -16,7 +16,7 @@ from rag_mcp.errors import InvalidArgument
 from rag_mcp.requests import ListRequest
 from rag_mcp.stores.embedded.manifest_file import read_manifest, write_manifest
 from rag_mcp.text.frontmatter import parse_front_matter
-from rag_mcp.text.properties import Narrowing, body_properties, own_day
+from rag_mcp.text.properties import DocumentFilter, body_properties, own_day
 
 HEADS = {
     "boats/skiff.md": "status: open\nowner: Ada Quill\nlength: 4.0\ndate: 2031-02-03\ntags: [boat/small, wood]\nsold: false\n",
@@ -142,7 +142,7 @@ documents = st.dictionaries(
     st.dictionaries(st.sampled_from(["tags", "status", "date"]), st.lists(labels, max_size=3).map(tuple), max_size=3),
 )
 narrowings = st.builds(
-    Narrowing,
+    DocumentFilter,
     tags=st.lists(st.sampled_from(["a", "a/b", "open"]), max_size=1).map(tuple),
     path=st.sampled_from([None, "a", "a/*", "*.md"]),
     where=st.lists(st.tuples(st.sampled_from(["status", "date"]), labels.map(lambda one: (one,))), max_size=2).map(
@@ -154,7 +154,7 @@ narrowings = st.builds(
 @settings(deadline=None)
 @given(documents, narrowings, narrowings)
 def test_two_filters_together_leave_what_each_leaves_of_the_other(files, one, other):
-    both = Narrowing(one.tags + other.tags, one.path, where=one.where + other.where)
+    both = DocumentFilter(one.tags + other.tags, one.path, where=one.where + other.where)
     alone = replace(other, path=one.path)
     left = {path for path, held in files.items() if one.test()(path, held)}
     assert {path for path, held in files.items() if both.test()(path, held)} == {

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreTooNew
 from rag_mcp.models import Chunk, DocClass, SourceClass
-from rag_mcp.stores.base import Filter
+from rag_mcp.stores.base import PassageFilter
 from rag_mcp.stores.embedded.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
 
 DOCS, DECISIONS, MEMORY = SourceClass.DOCS, SourceClass.DECISIONS, SourceClass.MEMORY
@@ -415,14 +415,14 @@ def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
         chunk("b", "boiler log", project="south", doc_class=DocClass.HANDOFF),
         chunk("c", "boiler log"),
     )
-    assert found(reader, "boiler", narrow=Filter(project="south")) == ["b"]
-    assert found(reader, "boiler", narrow=Filter(doc_class=DocClass.NOTE)) == ["a", "c"]
-    assert found(reader, "boiler", narrow=Filter(project="north", doc_class=DocClass.HANDOFF)) == []
+    assert found(reader, "boiler", filters=PassageFilter(project="south")) == ["b"]
+    assert found(reader, "boiler", filters=PassageFilter(doc_class=DocClass.NOTE)) == ["a", "c"]
+    assert found(reader, "boiler", filters=PassageFilter(project="north", doc_class=DocClass.HANDOFF)) == []
     whole = {hit.id: hit.bm25 for hit in reader.search("boiler", [DOCS], 5)}
-    assert reader.search("boiler", [DOCS], 5, narrow=Filter(project="north"))[0].bm25 == whole["a"]
-    assert reader.matching_ids([DOCS], Filter(project="south"), 5) == {"b"}
-    assert reader.matching_ids([DOCS], Filter(), 3) == {"a", "b", "c"}
-    assert reader.matching_ids([DOCS], Filter(), 2) is None
+    assert reader.search("boiler", [DOCS], 5, filters=PassageFilter(project="north"))[0].bm25 == whole["a"]
+    assert reader.matching_ids([DOCS], PassageFilter(project="south"), 5) == {"b"}
+    assert reader.matching_ids([DOCS], PassageFilter(), 3) == {"a", "b", "c"}
+    assert reader.matching_ids([DOCS], PassageFilter(), 2) is None
 
 
 def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filter(tmp_path):
@@ -435,7 +435,7 @@ def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filte
     question = "oil of dredge 3.4.1 and 3.4.3"
     assert reader.subject(question, [DOCS]).fixed == {"3.4.1": "3.4.1", "3.4.3": "3.4.3"}
     assert reader.holding(question, "3.4.1", [DOCS], 5) == {"a"}
-    assert reader.holding(question, "3.4.1", [DOCS], 5, narrow=Filter(project="south")) == set()
+    assert reader.holding(question, "3.4.1", [DOCS], 5, filters=PassageFilter(project="south")) == set()
     assert reader.holding(question, "3.4.3", [DOCS], 5) == set()
     assert reader.holding(question, "3.4.3", [DOCS, MEMORY], 5) == {"m"}
     assert len(reader.holding("dredge oil", "oil", [DOCS, MEMORY], 1)) == 2
@@ -450,13 +450,13 @@ def test_a_day_picks_its_version_of_each_series_and_leaves_loose_notes(tmp_path)
         chunk("loose", "boiler"),
     )
     days = {"plan": "2031-02-01", **{f"series{n}": "2031-01-01" for n in range(500)}}
-    assert found(reader, "boiler", narrow=Filter(valid_days=days)) == ["loose", "old"]
-    assert found(reader, "boiler", narrow=Filter(valid_days={"plan": "2031-03-01", "menu": "2031-01-01"})) == [
+    assert found(reader, "boiler", filters=PassageFilter(valid_days=days)) == ["loose", "old"]
+    assert found(reader, "boiler", filters=PassageFilter(valid_days={"plan": "2031-03-01", "menu": "2031-01-01"})) == [
         "loose",
         "new",
         "other",
     ]
-    assert found(reader, "boiler", narrow=Filter(valid_days={})) == ["loose"]
+    assert found(reader, "boiler", filters=PassageFilter(valid_days={})) == ["loose"]
 
 
 def test_equal_scores_are_ordered_by_id_and_a_smaller_limit_is_a_prefix(tmp_path):
@@ -587,7 +587,7 @@ def test_an_empty_store_answers_with_nothing(tmp_path):
     assert reader.search("boiler", list(SourceClass), 5) == []
     assert reader.bm25_bound("boiler", [DOCS]) == 0.0
     assert reader.ids(DOCS) == set()
-    assert reader.matching_ids([DOCS], Filter(), 5) == set()
+    assert reader.matching_ids([DOCS], PassageFilter(), 5) == set()
     assert not (tmp_path / "none").exists()
 
 
