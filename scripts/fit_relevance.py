@@ -27,7 +27,7 @@ if str(ROOT) not in sys.path:
 
 import numpy as np  # noqa: E402 - after the path, so that a checkout works uninstalled
 
-from rag_mcp.config import Config  # noqa: E402
+from rag_mcp.config import Config, environment  # noqa: E402
 from rag_mcp.embedders import open_embedder  # noqa: E402
 from rag_mcp.evaluation import read_questions  # noqa: E402
 from rag_mcp.evaluation.gate import calibration_error  # noqa: E402
@@ -83,11 +83,15 @@ class SetData:
 
 def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
     """Ingest the set if needed and gather the evidence of every question."""
-    config = Config.load({}, corpus_root=folder / "corpus", db_path=store, embedder=embedder_name, profile="auditor")
+    model = {"RAG_MCP_MODEL_DIR": environment().get("RAG_MCP_MODEL_DIR", "")}
+    config = Config.load(
+        model, corpus_root=folder / "corpus", db_path=store, embedder=embedder_name, profile="auditor"
+    )
     with closing(KnowledgeBase.open(config)) as base:
         base.ingest()
     questions = read_questions(folder / "queries.jsonl")
-    embedder, model = open_embedder(config), load_model(embedder_name)
+    embedder = open_embedder(config)
+    model = load_model(embedder.name)
     opened = OpenGeneration(GenerationStore(store).open(), scratch=None)
     opened.load_vectors()
     view = opened.view(lambda: embedder, wait_s=60)

@@ -86,7 +86,7 @@ class OnnxEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        return self._spec.max_tokens
+        return self._identity.max_tokens
 
     @property
     def fingerprint(self) -> str:
@@ -116,8 +116,7 @@ class OnnxEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         self._load()
-        prefix = self._spec.query_prefix
-        return self._embed(prefix + text if prefix and self.count_tokens(text) else text)
+        return self._embed(self._prefixed(self._spec.query_prefix, text))
 
     def familiarity(self, text: str) -> float:
         clean = _encodable(text)
@@ -137,7 +136,11 @@ class OnnxEmbedder:
     def _embed_all(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        return np.stack([self._embed(text) for text in texts])
+        return np.stack([self._embed(self._prefixed(self._spec.document_prefix, text)) for text in texts])
+
+    def _prefixed(self, prefix: str, text: str) -> str:
+        """A text without a token stays without: its vector is zero."""
+        return prefix + text if prefix and self.count_tokens(text) else text
 
     def _embed(self, text: str) -> Vectors:
         """The unit vector of one text; the zero vector when there is nothing in it the tokenizer sees."""
@@ -175,7 +178,7 @@ class OnnxEmbedder:
 
     def _cut(self, encoding: Any) -> tuple[list[int], list[int]]:
         """Ids and segment ids within ``max_tokens``, the closing special tokens kept."""
-        ids, types, limit = list(encoding.ids), list(encoding.type_ids), self.max_tokens
+        ids, types, limit = list(encoding.ids), list(encoding.type_ids), self._spec.max_tokens
         if len(ids) <= limit:
             return ids, types
         closing = 0

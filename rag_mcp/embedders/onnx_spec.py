@@ -37,6 +37,10 @@ _MOST_TOKENS = 512
 # Raised whenever this code makes another vector of the same model and text.
 _CODE_VERSION = 1
 
+# A model in a folder that relevance weights are shipped for. Relatives of the same shape have no prompts.
+MULTILINGUAL_E5_SMALL = "multilingual-e5-small"
+_E5_SMALL_SHAPE = {"vocab_size": 250037, "hidden_size": 384, "num_hidden_layers": 12}
+
 # Field numbers of onnx.proto on the way from a model to the shape of its outputs.
 _MODEL_GRAPH, _GRAPH_OUTPUT, _VALUE_NAME, _VALUE_TYPE = 7, 12, 1, 2
 _TENSOR_TYPE, _TENSOR_SHAPE, _SHAPE_DIM, _DIM_VALUE = 1, 2, 1, 1
@@ -56,7 +60,7 @@ class OnnxSpec:
     """``dimension`` is the length of a vector; ``sha256`` the only model bytes accepted (empty: any).
 
     ``in_int8``: the stored int8 weights are multiplied in int8 (see ``int8.py``). ``query_prefix`` goes before
-    questions and not before documents.
+    questions, ``document_prefix`` before passages.
     """
 
     name: str
@@ -66,6 +70,7 @@ class OnnxSpec:
     max_tokens: int
     pooling: Pooling = Pooling.MEAN
     query_prefix: str = ""
+    document_prefix: str = ""
     sha256: str = ""
     in_int8: bool = False
 
@@ -78,6 +83,8 @@ class OnnxSpec:
             "pooling": str(self.pooling),
             "query_prefix": self.query_prefix,
             "int8": REWRITE_VERSION if self.in_int8 else 0,
+            # Left out where there is none: stores made before it existed keep their vectors.
+            **({"document_prefix": self.document_prefix} if self.document_prefix else {}),
         }
         try:
             for file in (self.model, self.tokenizer, *_weights_beside(self.model)):
@@ -88,7 +95,8 @@ class OnnxSpec:
             name=self.name,
             fingerprint=fingerprint_of(self.name, parts),
             dimension=self.dimension,
-            max_tokens=self.max_tokens,
+            # A prefix has at most one token a character.
+            max_tokens=self.max_tokens - len(self.document_prefix),
         )
 
 
@@ -136,7 +144,7 @@ def folder_spec(folder: Path | None) -> OnnxSpec:
     settings = _json(root / "config.json")
     pooling = _json(root / "1_Pooling" / "config.json")
     prompts = _json(root / "config_sentence_transformers.json").get("prompts")
-    prefix = prompts.get("query") if isinstance(prompts, Mapping) else None
+    query_prefix = _prompt(prompts, "query")
     dimension = (
         _output_dimension(model) or _count(pooling, "word_embedding_dimension") or _count(settings, "hidden_size")
     )
@@ -148,13 +156,14 @@ def folder_spec(folder: Path | None) -> OnnxSpec:
     limit = _count(_json(root / "sentence_bert_config.json"), "max_seq_length")
     limit = limit or _count(settings, "max_position_embeddings") or MINILM_MAX_TOKENS
     return OnnxSpec(
-        name="onnx",
+        name=MULTILINGUAL_E5_SMALL if query_prefix and _E5_SMALL_SHAPE.items() <= settings.items() else "onnx",
         model=model,
         tokenizer=tokenizer,
         dimension=dimension,
         max_tokens=min(limit, _MOST_TOKENS),
         pooling=_pooling(pooling),
-        query_prefix=prefix if isinstance(prefix, str) else "",
+        query_prefix=query_prefix,
+        document_prefix=_prompt(prompts, "document", "passage", "corpus"),
     )
 
 
@@ -187,6 +196,12 @@ def _pooling(settings: Mapping[str, object]) -> Pooling:
     if chosen == ["pooling_mode_cls_token"]:
         return Pooling.CLS
     raise EmbedderError(f"Embedder 'onnx': pooling {', '.join(chosen)} is not supported; use a mean or cls model.")
+
+
+def _prompt(prompts: object, *names: str) -> str:
+    """The first prompt of these names, as sentence-transformers looks for them."""
+    found = (prompts.get(name) for name in names) if isinstance(prompts, Mapping) else ()
+    return next((prompt for prompt in found if isinstance(prompt, str)), "")
 
 
 def _json(path: Path) -> Mapping[str, object]:

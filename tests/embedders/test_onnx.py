@@ -309,4 +309,40 @@ def test_settings_that_change_vectors_change_the_fingerprint(model_folder: Calla
     seen.add(embedder_identity(config).fingerprint)
     settings_file(folder, "config_sentence_transformers.json", prompts={"query": "query: "})
     seen.add(embedder_identity(config).fingerprint)
-    assert len(seen) == 4
+    settings_file(folder, "config_sentence_transformers.json", prompts={"query": "query: ", "passage": "passage: "})
+    seen.add(embedder_identity(config).fingerprint)
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize("name", ["document", "passage", "corpus"])
+def test_the_prefix_of_passages_is_read_from_the_folder(
+    model_folder: Callable[..., Path], token_rows: Rows, name: str
+) -> None:
+    folder = model_folder()
+    prompts = {"query": "anchor ", name: "basin "}
+    settings_file(folder, "config_sentence_transformers.json", prompts=prompts)
+    embedder = opened(folder)
+    asked, kept = ([token_rows[word] for word in ("[CLS]", first, "cable", "[SEP]")] for first in ("anchor", "basin"))
+    assert np.allclose(embedder.embed_query("cable"), unit(asked), atol=1e-6)
+    assert np.allclose(embedder.embed_documents(["cable"])[0], unit(kept), atol=1e-6)
+    assert not embedder.embed_documents([" "]).any()
+
+
+def test_a_passage_of_the_stated_length_is_not_cut_by_its_prefix(model_folder: Callable[..., Path]) -> None:
+    folder = model_folder()
+    settings_file(folder, "sentence_bert_config.json", max_seq_length=30)
+    settings_file(folder, "config_sentence_transformers.json", prompts={"document": "basin basin "})
+    embedder = opened(folder)
+    embedder.embed_documents(["cable " * (embedder.max_tokens - 2)])
+    assert (embedder.max_tokens, embedder.truncated) == (18, 0)
+
+
+def test_a_folder_with_multilingual_e5_small_is_known_by_its_shape_and_its_prompts(
+    model_folder: Callable[..., Path],
+) -> None:
+    folder = model_folder()
+    config = Config(embedder="onnx", model_dir=folder)
+    settings_file(folder, "config.json", vocab_size=250037, hidden_size=384, num_hidden_layers=12)
+    assert embedder_identity(config).name == "onnx"  # a relative of the same shape, used without prefixes
+    settings_file(folder, "config_sentence_transformers.json", prompts={"query": "query: "})
+    assert embedder_identity(config).name == "multilingual-e5-small"
