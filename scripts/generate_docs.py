@@ -125,8 +125,9 @@ def command_line() -> str:
         "[operations](operations.md#exit-codes).\n",
         _help_block("rag-mcp", []),
     ]
-    for name in command().commands:
+    for name, known in command().commands.items():
         parts += [f"## rag-mcp {name}\n", _help_block(f"rag-mcp {name}", [name])]
+        parts += [_help_block(f"rag-mcp {name} {inner}", [name, inner]) for inner in _inner(known)]
     return "\n".join(parts)
 
 
@@ -158,9 +159,16 @@ def _help_block(shown: str, arguments: Sequence[str]) -> str:
 def options() -> dict[str, set[str]]:
     """{command: the options it knows}; "" is ``rag-mcp`` itself."""
     top = command()
-    commands = {"": top, **top.commands}
+    commands = {"": [top], **{name: [found, *_inner(found).values()] for name, found in top.commands.items()}}
     shared = {"-h", "--help"}
-    return {name: shared.union(*(item.opts for item in found.params)) for name, found in commands.items()}
+    return {
+        name: shared.union(*(item.opts for one in found for item in one.params)) for name, found in commands.items()
+    }
+
+
+def _inner(command: Any) -> dict[str, Any]:
+    """The commands of a command, such as ``token add``."""
+    return getattr(command, "commands", {})
 
 
 # --- the tools -------------------------------------------------------------------------------------------------------

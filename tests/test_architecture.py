@@ -65,7 +65,7 @@ OWNERS = {
     "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
     "typer": tuple(
         f"cli/{name}.py"
-        for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "several", "store")
+        for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "several", "store", "tokens")
     ),
     "pydantic_core": ("ingest/ignore.py",),
     "pypdfium2": ("ingest/converter.py",),

@@ -19,6 +19,7 @@ from rag_mcp.cli.ingest import ingest, watch
 from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
+from rag_mcp.cli.tokens import token
 from rag_mcp.errors import InvalidArgument, RagMcpError
 
 __all__ = ["app", "main"]
@@ -39,6 +40,7 @@ for _command in (ingest, query, status, verify, rollback, doctor, watch, gaps):
 app.command("eval")(evaluate)
 app.command()(calibrate)
 app.command("client-config")(client_config)
+app.add_typer(token)
 
 # What the parser raises for words it can't use: its class is public only as the base of this one.
 _UsageError: Any = typer.BadParameter.__base__
