@@ -306,6 +306,12 @@ class _Next:
     from_char: int
 
 
+_Date = Annotated[str | None, Field(description="Its own date, which since and until look at.", exclude_if=_nothing)]
+_DateFrom = Annotated[
+    _Line | None, Field(description="What says so: a property, file name or file time.", exclude_if=_nothing)
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """What a text names, and the document that is if there is one the caller may see."""
@@ -366,6 +372,8 @@ class Document:
     def _some_backlinks(self, backlinks: tuple[_Path, ...]) -> tuple[_Path, ...]:
         return backlinks[:_MOST_LINKS]
 
+    date: _Date = None
+    date_from: _DateFrom = None
     properties: Annotated[Mapping[str, object], _Object, Field(exclude_if=_nothing)] = field(default_factory=dict)
 
     @field_serializer("next_chunk")
@@ -381,6 +389,8 @@ class DocumentEntry:
     project: _Project
     doc_class: Annotated[DocClass, Field(description="note where it is left out.", exclude_if=_is_note)]
     chunks: int
+    date: _Date = None
+    date_from: _DateFrom = None
 
 
 @dataclass(frozen=True, slots=True)

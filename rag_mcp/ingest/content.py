@@ -19,6 +19,7 @@ from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadabl
 from rag_mcp.models import Skipped
 from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.filetypes import converted_kind
+from rag_mcp.text.properties import local_day
 
 # A run with nothing to do must not pay for loading the guard's patterns, the chunker and the languages.
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def _parse(run: Context, file: PlannedFile, raw: bytes, sha256: str) -> ParsedFi
     path = file.file.path
     source = source_text(run, path, raw)
     parsed = _reader(run).read(path, source.text, sha256, source_class=file.source_class, project=file.project)
-    return replace(parsed, converted_from=converted_kind(path) or "", pages=source.pages)
+    day = local_day(file.file.mtime_ns / 1e9)
+    return replace(parsed, converted_from=converted_kind(path) or "", pages=source.pages, file_day=day)
 
 
 def _reader(run: Context) -> Reader:

@@ -47,7 +47,7 @@ class ParsedPassage:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file ready to be turned into chunks."""
+    """A file ready to be turned into chunks. Its text alone makes it, but for ``file_day``, the day of its file's time."""
 
     path: str
     sha256: str
@@ -66,6 +66,7 @@ class ParsedFile:
     opening: str = ""
     converted_from: str = ""
     pages: tuple[int, ...] = ()
+    file_day: str = ""
 
 
 def text_key(embedded: str) -> str:

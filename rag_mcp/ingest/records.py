@@ -223,4 +223,5 @@ def _entry(
         opening=file.opening,
         converted_from=file.converted_from,
         pages=file.pages,
+        file_day=file.file_day,
     )

@@ -60,4 +60,5 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         opening=entry.opening,
         converted_from=entry.converted_from,
         pages=entry.pages,
+        file_day=entry.file_day,
     )

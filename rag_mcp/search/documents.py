@@ -19,7 +19,7 @@ from rag_mcp.search.naming import Shown, nearest, resolve
 from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.globs import composed
 from rag_mcp.text.links import link_target
-from rag_mcp.text.properties import Properties
+from rag_mcp.text.properties import Properties, own_date
 from rag_mcp.text.sanitize import neutralise, single_line
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
     entry = opened.manifest.files[source]
     part = excerpt(request, list(entry.refs()), lambda ids: opened.keywords.fetch([entry.source_class], ids))
     text, warnings = neutralise(part.text)
+    dated = own_date(source, entry.properties, entry.file_day)
     return Document(
         source=source,
         title=single_line(entry.title),
@@ -61,6 +62,8 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
         properties=_served(entry.properties),
         converted_from=entry.converted_from,
         pages=entry.pages_of(part.line_start, part.line_end),
+        date=dated.day,
+        date_from=dated.source,
     )
 
 
@@ -133,16 +136,19 @@ def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights)
         linking = set(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
         visible = [(path, entry) for path, entry in visible if path in linking]
     below = _below(request.prefix, (path for path, _ in visible))
-    passed = None if request.documents.empty else passing(request.documents, visible)
+    wanted = request.documents
+    if not wanted.empty:
+        filtered = passing(wanted, opened.facets, opened.shown(rights, request.source_class))
+        visible = visible if filtered is None else [(path, entry) for path, entry in visible if path in filtered]
     for path, entry in visible:
         if path <= after or not below(path) or request.project not in (None, entry.project):
-            continue
-        if passed is not None and path not in passed:
             continue
         if len(found) == request.limit:
             return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)
         title = single_line(entry.title)
-        found.append(DocumentEntry(path, title, entry.source_class, entry.project, entry.doc_class, len(entry.rows)))
+        kinds = entry.source_class, entry.project, entry.doc_class
+        dated = own_date(path, entry.properties, entry.file_day)
+        found.append(DocumentEntry(path, title, *kinds, len(entry.rows), *dated))
     return DocumentPage(tuple(found), None, opened.number)
 
 
@@ -154,9 +160,8 @@ def _behind(cursor: str | None) -> str:
 
 
 def _visible(opened: OpenGeneration, rights: Rights, requested: SourceClass | None) -> Iterator[tuple[str, FileEntry]]:
-    for path, entry in sorted(opened.manifest.files.items()):
-        if rights.may_see(entry.source_class, path, requested=requested):
-            yield path, entry
+    for path in sorted(opened.shown(rights, requested)):
+        yield path, opened.manifest.files[path]
 
 
 def _below(prefix: str | None, paths: Iterable[str]) -> Callable[[str], bool]:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.access.names import canonical_names
+from rag_mcp.access.profiles import Rights
 from rag_mcp.errors import StoreError
 from rag_mcp.models import SourceClass
+from rag_mcp.search.facets import Facets, facets_of
 from rag_mcp.search.naming import Names, names_of
 from rag_mcp.search.retrieve import GenerationView
 from rag_mcp.stores.base import Snapshot, VectorReader
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["OpenGeneration"]
 
 _log = logging.getLogger(__name__)
+
+# Callers of one process differ in the class they name and in nothing else, until a policy or what is withdrawn changes.
+_KEPT_VIEWS = 2 * len(SourceClass)
 
 
 class OpenGeneration:
@@ -53,6 +58,7 @@ class OpenGeneration:
         self._vectors_failed: str | None = None
         self._vectors_done = threading.Event()
         self._loading = False
+        self._shown: tuple[tuple[Rights, SourceClass | None, frozenset[str]], ...] = ()
         self.keywords = generation.open_keywords(needed=self._needed, partial=partial, scratch=scratch)
 
     @property
@@ -75,6 +81,21 @@ class OpenGeneration:
     @cached_property
     def names(self) -> Names:
         return names_of(self.manifest.files)
+
+    @cached_property
+    def facets(self) -> Facets:
+        return facets_of(self.manifest.files)
+
+    def shown(self, rights: Rights, requested: SourceClass | None) -> frozenset[str]:
+        """Paths of the documents that may be listed to who asks for this class. Kept while the rights stay the same."""
+        for known, asked, paths in self._shown:
+            if asked is requested and known == rights:
+                return paths
+        files = self.manifest.files.items()
+        paths = frozenset(path for path, each in files if rights.may_see(each.source_class, path, requested=requested))
+        # Of two threads that do this at once, one may be forgotten.
+        self._shown = ((rights, requested, paths), *self._shown[: _KEPT_VIEWS - 1])
+        return paths
 
     @cached_property
     def series_days(self) -> dict[str, dict[str, str]]:
@@ -120,6 +141,8 @@ class OpenGeneration:
             indexed_at=self.indexed_at,
             manifest=lambda: self.manifest,
             series_days=lambda: self.series_days,
+            facets=lambda: self.facets,
+            shown=self.shown,
             keywords=self.keywords,
             vectors=self._vectors if ready else None,
             vectors_problem=self._vectors_failed if ready else "the vector index is still loading",

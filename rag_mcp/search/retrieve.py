@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rag_mcp.access.profiles import Rights
 from rag_mcp.errors import EmbedderError, IndexMismatch, StoreError
 from rag_mcp.models import Chunk, Evidence, Mode, SourceClass
 from rag_mcp.requests import SearchRequest
-from rag_mcp.search.document_filter import passing
+from rag_mcp.search.facets import Facets
 from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.stores.base import (
     EVERYTHING,
@@ -38,7 +39,8 @@ _EXACT_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class GenerationView:
-    """What one question reads of an open generation. ``series_days`` gives {series: {day: path}}. ``embedder`` raises
+    """What one question reads of an open generation. ``series_days`` gives {series: {day: path}}, ``shown`` the paths of
+    what may be listed. ``embedder`` raises
     EmbedderError when the model can't be had, and IndexMismatch when the store was built with another one; ``vectors``
     is None, with the problem, when the vector index can't be trusted or is not loaded yet. ``fallback`` says why this is
     not the generation it should be, if it is not."""
@@ -47,6 +49,8 @@ class GenerationView:
     indexed_at: str
     manifest: Callable[[], Manifest]
     series_days: Callable[[], Mapping[str, Mapping[str, str]]]
+    facets: Callable[[], Facets]
+    shown: Callable[[Rights, SourceClass | None], frozenset[str]]
     keywords: KeywordReader
     vectors: VectorReader | None
     vectors_problem: str | None
@@ -122,15 +126,15 @@ def scope_of(
     classes: Sequence[SourceClass],
     view: GenerationView,
     visible: Callable[[SourceClass, str], bool],
+    sources: frozenset[str] | None = None,
 ) -> Scope:
-    """The scope of ``request`` in ``classes``: ``as_of`` becomes, for each series, the day that was valid then."""
+    """The scope of ``request`` in ``classes``: ``as_of`` becomes, for each series, the day that was valid then, and its
+    filters the only documents (``sources``) that they leave."""
     scope = Scope(request, view, tuple(classes), visible)
     days: dict[str, str] | None = None
     if request.as_of is not None:
         states = {series: state_on(scope.days_of(series), request.as_of) for series in view.series_days()}
         days = {series: day for series, day in states.items() if day is not None}
-    seen = ((path, entry) for path, entry in view.manifest().files.items() if scope.sees(entry.source_class, path))
-    sources = passing(request.documents, seen) if not request.documents.empty else None
     filters = PassageFilter(request.project, request.doc_class, valid_days=days, sources=sources)
     return replace(scope, filters=filters)
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 6
+METADATA_VERSION = 7
 
 
 class ChunkRef(NamedTuple):
@@ -47,7 +47,8 @@ class FileEntry:
     line of the converted text that each page begins on.
 
     ``links`` are the targets its text names, as written; which documents they are depends on who asks. ``opening`` is the
-    first paragraph of a front page of the corpus, in a line.
+    first paragraph of a front page of the corpus, in a line. ``file_day`` is the day of the file's time when it was first
+    read with this text, "" where an older version read it: a copy or a checkout that touches a file dates nothing anew.
     """
 
     sha256: str
@@ -64,6 +65,7 @@ class FileEntry:
     opening: str = ""
     converted_from: str = ""
     pages: tuple[int, ...] = ()
+    file_day: str = ""
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""

@@ -1,16 +1,30 @@
-"""The properties of a document, and whether it is among those a filter asks for. Pure."""
+"""The properties of a document, its own date, and what a filter may ask of them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from rag_mcp.text.globs import GlobSet, composed
+from rag_mcp.text.globs import composed
 
-__all__ = ["DocumentFilter", "Properties", "Value", "body_properties", "joined", "own_day"]
+__all__ = [
+    "UNDATED",
+    "DocumentFilter",
+    "OwnDate",
+    "Properties",
+    "Value",
+    "body_properties",
+    "comparable",
+    "days_in",
+    "joined",
+    "local_day",
+    "own_date",
+    "tags_of",
+    "written_tag",
+]
 
 Value: TypeAlias = "str | int | float | bool"
 Properties: TypeAlias = "Mapping[str, Sequence[Value]]"
@@ -25,7 +39,10 @@ _FIELD = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([^\W\d][\w.-]{0,50}):: +(\S[^\n]*)"
 _TAG = re.compile(r"(?:(?<=\s)|^)#(\w[\w/-]{0,99})", re.MULTILINE)
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
 _CODE = re.compile(r"`[^`\n]*`")
-_NAME_DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+# As in 2031-02-03, 2031_02_03 (Logseq), 20310203 and, with a time of day, 203102031405 (Zettelkasten).
+_NAME_DAY = re.compile(
+    r"(?<!\d)(\d{4})([-_.])(\d{2})\2(\d{2})(?!\d)|(?<!\d)((?:19|20)\d{2})(\d{2})(\d{2})(?:\d{4}|\d{6})?(?!\d)"
+)
 _ISO = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 
 
@@ -61,19 +78,48 @@ def joined(*parts: Properties) -> dict[str, tuple[Value, ...]]:
     return {key: tuple(value for _, value in kept) for key, kept in found.items()}
 
 
-def own_day(path: str, properties: Properties) -> str | None:
-    """The ISO day a document gives itself: that of its head, else the one in its name."""
-    values = (value for key in _DATE_KEYS for value in properties.get(key, ()) if isinstance(value, str))
-    days = (_day(_ISO.match(value)) for value in values)
-    named = (_day(match) for match in _NAME_DAY.finditer(path.rpartition("/")[2]))
-    return next((day for found in (days, named) for day in found if day), None)
+class OwnDate(NamedTuple):
+    """An ISO day, and what says so: the key of a property, ``file name`` or ``file time``."""
+
+    day: str | None
+    source: str | None
 
 
-def _day(match: re.Match[str] | None) -> str | None:
+UNDATED = OwnDate(None, None)
+
+
+def own_date(path: str, properties: Properties, file_day: str) -> OwnDate:
+    """The day a document gives itself: that of its head, else the one in its name, else that of its file."""
+    for key in _DATE_KEYS:
+        if day := next(days_in(properties.get(key, ())), None):
+            return OwnDate(day, key)
+    for found in _NAME_DAY.finditer(path.rpartition("/")[2]):
+        year, _, month, day_, *compact = found.groups()
+        if day := _iso(*((year, month, day_) if year else compact)):
+            return OwnDate(day, "file name")
+    return OwnDate(file_day, "file time") if file_day else UNDATED
+
+
+def local_day(seconds: float) -> str:
+    """The ISO day of a file's time where this runs; "" for a time that no calendar has."""
     try:
-        return date(*map(int, match.groups())).isoformat() if match else None
+        return date.fromtimestamp(seconds).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def days_in(values: Sequence[Value]) -> Iterator[str]:
+    """The ISO days that these values begin with."""
+    for value in values:
+        if isinstance(value, str) and (found := _ISO.match(value)) and (day := _iso(*found.groups())):
+            yield day
+
+
+def _iso(year: str, month: str, day: str) -> str:
+    try:
+        return date(int(year), int(month), int(day)).isoformat()
     except ValueError:
-        return None
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,61 +137,21 @@ class DocumentFilter:
     def empty(self) -> bool:
         return self == DocumentFilter()
 
-    def test(self) -> Callable[[str, Properties], bool]:
-        """The test of a path and its properties, with what costs once done once."""
-        inside = _inside(self.path)
-        tags = tuple(map(_tag, self.tags))
-        where = [(key.lower(), tuple(map(_plain, wanted))) for key, wanted in self.where]
-
-        def passes(path: str, properties: Properties) -> bool:
-            return (
-                inside(path)
-                and _tagged(tags, properties)
-                and all(_holds(properties.get(key, ()), wanted) for key, wanted in where)
-                and self._in_time(path, properties)
-            )
-
-        return passes
-
-    def unknown_keys(self, known: Collection[str]) -> Iterator[str]:
-        return (key for key, _ in self.where if key.lower() not in known)
-
-    def _in_time(self, path: str, properties: Properties) -> bool:
-        if self.since is None and self.until is None:
-            return True
-        day = own_day(path, properties)
-        if day is None:
-            return False
-        return (self.since or date.min).isoformat() <= day <= (self.until or date.max).isoformat()
+    @property
+    def keys(self) -> list[str]:
+        return [key.lower() for key, _ in self.where]
 
 
-def _inside(path: str | None) -> Callable[[str], bool]:
-    if path is None:
-        return lambda _: True
-    if "*" in path or "?" in path:
-        return GlobSet([path]).matches
-    folder = composed(path.strip("/"))
-    return lambda other: composed(other) == folder or composed(other).startswith(f"{folder}/")
+def tags_of(properties: Properties) -> set[str]:
+    return {written_tag(value) for value in properties.get(_TAGS, ())}
 
 
-def _tag(raw: Value) -> str:
+def written_tag(raw: Value) -> str:
+    """The form under which tags are the same."""
     return str(raw).strip().lstrip("#").strip("/").casefold()
 
 
-def _tagged(wanted: Sequence[str], properties: Properties) -> bool:
-    if not wanted:
-        return True
-    given = {_tag(value) for value in properties.get(_TAGS, ())}
-    return all(any(tag == each or tag.startswith(f"{each}/") for tag in given) for each in wanted)
-
-
-def _holds(values: Sequence[Value], wanted: Sequence[Value]) -> bool:
-    given = set(map(_plain, values))
-    days = {day for value in values if isinstance(value, str) and (day := _day(_ISO.match(value)))}
-    return all(each in given or each in days for each in wanted)
-
-
-def _plain(value: Value) -> str | float:
+def comparable(value: Value) -> str | float:
     """Equal for what is written differently and means the same: 3, 3.0 and "3"; true and "True"; [[Ada]] and Ada."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import os
+from datetime import date
+from fnmatch import fnmatchcase
 
 import pytest
 from cli_process import cli_json, forked_cli
@@ -13,10 +15,13 @@ from hypothesis import strategies as st
 from support import Library, growth
 
 from rag_mcp.errors import InvalidArgument
+from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.requests import ListRequest
+from rag_mcp.search.facets import facets_of
 from rag_mcp.stores.embedded.manifest_file import read_manifest, write_manifest
+from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.frontmatter import parse_front_matter
-from rag_mcp.text.properties import DocumentFilter, body_properties, own_day
+from rag_mcp.text.properties import UNDATED, DocumentFilter, body_properties, own_date
 
 HEADS = {
     "boats/skiff.md": "status: open\nowner: Ada Quill\nlength: 4.0\ndate: 2031-02-03\ntags: [boat/small, wood]\nsold: false\n",
@@ -38,6 +43,8 @@ def library(tmp_path_factory):
     with Library(folder / "corpus", folder / "store") as library:
         library.write({path: note(head) for path, head in HEADS.items()})
         library.write({"ropes/wire.md": "season:: spring, autumn\n\nThe mooring lamp burns. #metal/steel `#no` #12\n"})
+        for name in HEADS:
+            os.utime(library.corpus / name, (1_800_000_000, 1_800_000_000))  # in January 2027
         library.ingest()
         yield library
 
@@ -58,7 +65,8 @@ def caller(library):
         ({"path": "rope"}, []),
         ({"path": "**/*a*e.md"}, ["boats/barge.md"]),
         ({"since": "2031-02-03"}, ["boats/2031-04-01 launch.md", "boats/skiff.md"]),
-        ({"until": "2031-02-03"}, ["boats/skiff.md", "ropes/hemp.md"]),
+        ({"until": "2031-02-03"}, ["boats/barge.md", "boats/skiff.md", "ropes/hemp.md", "ropes/wire.md"]),
+        ({"since": "2030-01-01", "until": "2031-02-03"}, ["boats/skiff.md", "ropes/hemp.md"]),
         ({"where": {"STATUS": "closed"}}, ["boats/barge.md"]),
         ({"where": {"length": 4}}, ["boats/skiff.md"]),
         ({"where": {"length": "30.0"}}, ["boats/barge.md"]),
@@ -121,8 +129,8 @@ def test_a_secret_among_the_properties_is_masked(tmp_path):
         assert secret not in json.dumps([dict(entry.properties) for entry in library.manifest().files.values()])
 
 
-@pytest.mark.parametrize("length", [8, 10])
-def test_a_manifest_without_properties_is_read(tmp_path, length):
+@pytest.mark.parametrize("length", [8, 9, 10, 11, 12])
+def test_a_manifest_of_an_older_version_is_read(tmp_path, length):
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         library.write({"skiff.md": note(HEADS["boats/skiff.md"])})
         library.ingest()
@@ -133,39 +141,148 @@ def test_a_manifest_without_properties_is_read(tmp_path, length):
         raw = json.loads(path.read_text(encoding="utf-8"))
         raw["files"] = {source: values[:length] for source, values in raw["files"].items()}
         path.write_text(json.dumps(raw), encoding="utf-8")
-        assert read_manifest(path).files["skiff.md"].properties == {}
+        read = read_manifest(path).files["skiff.md"]
+        assert (read.properties == {}) is (length < 11) and read.file_day == ""
 
 
-labels = st.sampled_from(["open", "closed", 1, 1.5, True, "a/b", "2031-01-01", "Ada"])
-documents = st.dictionaries(
-    st.sampled_from(["a/x.md", "a/b/y.md", "2031-01-02.md", "z.md"]),
-    st.dictionaries(st.sampled_from(["tags", "status", "date"]), st.lists(labels, max_size=3).map(tuple), max_size=3),
+DAYS = ("2030-12-31", "2031-01-02", "2031-02-03", "2031-04-01")
+labels = st.sampled_from(
+    ["open", "Closed", "[[Ada]]", "Ada", 1, "1.0", 1.5, True, "true", "a/b", "a", *DAYS, f"{DAYS[1]}T10:00"]
 )
+entries = st.builds(
+    lambda properties, file_day: FileEntry(
+        "", SourceClass.DOCS, None, DocClass.NOTE, "", None, None, (), properties=properties, file_day=file_day
+    ),
+    st.dictionaries(
+        st.sampled_from(["tags", "status", "date", "updated"]), st.lists(labels, min_size=1, max_size=3), max_size=3
+    ),
+    st.sampled_from(["", *DAYS]),
+)
+files = st.dictionaries(st.sampled_from(["a/x.md", "a/b/y.md", "a/2031-01-02.md", "b/20310203 z.md", "z.md"]), entries)
+days = st.sampled_from([None, *map(date.fromisoformat, DAYS)])
 narrowings = st.builds(
     DocumentFilter,
-    tags=st.lists(st.sampled_from(["a", "a/b", "open"]), max_size=1).map(tuple),
-    path=st.sampled_from([None, "a", "a/*", "*.md"]),
-    where=st.lists(st.tuples(st.sampled_from(["status", "date"]), labels.map(lambda one: (one,))), max_size=2).map(
-        tuple
-    ),
+    tags=st.lists(st.sampled_from(["a", "#A/b", "open"]), max_size=2).map(tuple),
+    path=st.sampled_from([None, "a", "a/b/", "a/*", "**/*z.md", "z.md"]),
+    since=days,
+    until=days,
+    where=st.lists(
+        st.tuples(st.sampled_from(["status", "Date"]), st.lists(labels, min_size=1, max_size=2).map(tuple)), max_size=2
+    ).map(tuple),
 )
+
+
+def asked_for(narrowing: DocumentFilter, path: str, entry: FileEntry) -> bool:
+    """What the filters are documented to mean, said of one document without any index."""
+    held = entry.properties
+    tags = [str(tag).casefold() for tag in held.get("tags", ())]
+    wanted = [tag.lstrip("#").casefold() for tag in narrowing.tags]
+    day = own_date(path, held, entry.file_day).day
+    place = narrowing.path
+    return (
+        all(any(f"{tag}/".startswith(f"{each}/") for tag in tags) for each in wanted)
+        and (
+            place is None
+            or (fnmatchcase(path, place) if "*" in place else f"{path}/".startswith(place.rstrip("/") + "/"))
+        )
+        and (narrowing.since is None or (day is not None and day >= narrowing.since.isoformat()))
+        and (narrowing.until is None or (day is not None and day <= narrowing.until.isoformat()))
+        and all(
+            any(same(one, each) for one in held.get(key.lower(), ())) for key, all_ in narrowing.where for each in all_
+        )
+    )
+
+
+def same(held: object, wanted: object) -> bool:
+    """Whether one value of a document is the one asked for: 1 is 1.0, [[Ada]] is Ada, and a time is of its day."""
+    one, other = (str(each).casefold().strip("[]").replace("1.0", "1") for each in (held, wanted))
+    return one == other or (one[4:5] == "-" and one[:10] == other)
 
 
 @settings(deadline=None)
-@given(documents, narrowings, narrowings)
-def test_two_filters_together_leave_what_each_leaves_of_the_other(files, one, other):
-    both = DocumentFilter(one.tags + other.tags, one.path, where=one.where + other.where)
-    alone = replace(other, path=one.path)
-    left = {path for path, held in files.items() if one.test()(path, held)}
-    assert {path for path, held in files.items() if both.test()(path, held)} == {
-        path for path in left if alone.test()(path, files[path])
-    }
+@given(files, narrowings)
+def test_a_filter_selects_what_looking_at_each_document_selects(files, narrowing):
+    assert facets_of(files).select(narrowing) == {path for path in files if asked_for(narrowing, path, files[path])}
 
 
-def test_a_date_is_that_of_the_head_and_else_that_of_the_name():
-    assert own_day("2031-01-02.md", {"created": ("2030-05-06T10:00",)}) == "2030-05-06"
-    assert own_day("x/log 2031-01-02.md", {"date": ("soon",)}) == "2031-01-02"
-    assert own_day("2031-13-02.md", {}) is None
+wire = st.fixed_dictionaries(
+    {},
+    optional={
+        "tags": st.sampled_from(["boat", "#Boat/small", "wood", ["boat", "wood"], "none"]),
+        "path": st.sampled_from(["boats", "ropes/", "**/*a*e.md", "boats/*l*"]),
+        "since": st.sampled_from(["2031-02-03", "2031-02-04"]),
+        "until": st.sampled_from(["2031-02-03", "2031-04-01"]),
+        "where": st.sampled_from([{"status": "open"}, {"Length": 30}, {"owner": "Ada Quill"}, {"sold": [False]}]),
+    },
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(wire, st.sampled_from(["hybrid", "fts", "vector"]))
+def test_a_filtered_answer_is_the_unfiltered_one_without_the_others(caller, arguments, mode):
+    """Each filter alone leaves a part of the whole list; together they leave what is in all of these parts."""
+    whole = caller.listed()
+    parts = [set(caller.listed(**{name: value})) for name, value in arguments.items()]
+    left = [path for path in whole if all(path in part for part in parts)]
+    assert caller.listed(**arguments) == left
+    question = {"query": "mooring lamp", "mode": mode, "k": 20, "confidence": "normal"}
+    found, narrowed = (caller.ask("search_knowledge", **question, **more)["results"] for more in ({}, arguments))
+    assert places(narrowed) == [place for place in places(found) if place[0] in left]
+
+
+def places(results):
+    """What was found where, whichever of several places of the same text is named first."""
+    return sorted(
+        (place["source"], place["line_start"], hit["text"])
+        for hit in results
+        for place in (hit["citation"], *hit.get("also_in", ()))
+    )
+
+
+def test_a_date_is_that_of_the_head_and_else_that_of_the_name_and_else_that_of_the_file():
+    assert own_date("2031-01-02.md", {"created": ("2030-05-06T10:00",)}, "2032-01-01") == ("2030-05-06", "created")
+    assert own_date("a.md", {"updated": ("2031-01-01",), "date": ("2030-01-01",)}, "") == ("2030-01-01", "date")
+    assert own_date("x/log 2031-01-02.md", {"date": ("soon",)}, "2032-01-01") == ("2031-01-02", "file name")
+    assert own_date("2031-01-02/x.md", {}, "2032-01-01") == ("2032-01-01", "file time")
+    assert own_date("2031-13-02.md", {}, "") == UNDATED
+
+
+@pytest.mark.parametrize(
+    ("name", "day"),
+    [
+        ("2031_02_03.md", "2031-02-03"),
+        ("2031.02.03.md", "2031-02-03"),
+        ("20310203 pier.md", "2031-02-03"),
+        ("203102031405.md", "2031-02-03"),
+        ("2031-02_03.md", None),
+        ("order 30310203.md", None),
+        ("1203102031405.md", None),
+        ("20311399.md", None),
+    ],
+)
+def test_a_date_in_a_name_is_read_as_people_write_it(name, day):
+    assert own_date(name, {}, "").day == day
+
+
+def test_the_date_of_a_file_stays_while_its_text_does(tmp_path):
+    with Library(tmp_path / "corpus", tmp_path / "store") as library:
+        library.write({"wire.md": BODY, "skiff.md": note(HEADS["boats/skiff.md"])})
+        os.utime(library.corpus / "wire.md", (1_900_000_000, 1_900_000_000))
+        library.ingest()
+        own = Caller(library, "restricted")
+        day = date.fromtimestamp(1_900_000_000).isoformat()
+        dated = {each["source"]: (each["date"], each["date_from"]) for each in own.ask("list_documents")["documents"]}
+        assert dated == {"wire.md": (day, "file time"), "skiff.md": ("2031-02-03", "date")}
+        shown = own.ask("get_document", source="wire.md")
+        assert (shown["date"], shown["date_from"]) == (day, "file time")
+        assert own.listed(since=day) == ["skiff.md", "wire.md"] and own.listed(until="2029-01-01") == []
+        os.utime(library.corpus / "wire.md", (1_950_000_000, 1_950_000_000))
+        library.ingest()
+        assert library.manifest().files["wire.md"].file_day == day
+        library.write({"wire.md": BODY + "It burns on.\n"})
+        os.utime(library.corpus / "wire.md", (1_950_000_000, 1_950_000_000))
+        library.ingest()
+        assert library.manifest().files["wire.md"].file_day == date.fromtimestamp(1_950_000_000).isoformat()
 
 
 def test_reading_properties_of_a_text_takes_linear_time():
