@@ -84,9 +84,7 @@ class SetData:
 def collect(folder: Path, store: Path, embedder_name: str) -> SetData:
     """Ingest the set if needed and gather the evidence of every question."""
     model = {"RAG_MCP_MODEL_DIR": environment().get("RAG_MCP_MODEL_DIR", "")}
-    config = Config.load(
-        model, corpus_root=folder / "corpus", db_path=store, embedder=embedder_name, profile="auditor"
-    )
+    config = Config.load(model, corpus_root=folder / "corpus", db_path=store, embedder=embedder_name, profile="auditor")
     with closing(KnowledgeBase.open(config)) as base:
         base.ingest()
     questions = read_questions(folder / "queries.jsonl")

@@ -1,12 +1,12 @@
 """How well a vocabulary fits a text; the vector branch is believed less where it does not, and not at all where the
-model knows none of its words."""
+model knows none of its words. Both are read off the tokenizer: which scripts it holds words of, and whether they are many."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["WordPieces", "familiarity", "known_scripts", "words_of"]
@@ -20,6 +20,8 @@ _PRIOR_WORDS = 2.0
 _PIECES_A_WORD = 3.0
 # MiniLM holds 8 tokens of several Cyrillic letters and 26,000 Latin ones, multilingual-e5 some 100 of the rarest script.
 _LEAST_TOKENS = 30
+# A vocabulary of one language holds one script, or two or three; multilingual-e5 holds 26.
+_MANY_SCRIPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,25 @@ def script_of(letter: str) -> str:
 _LATIN = "LATIN"
 
 
-def familiarity(words: Iterable[WordPieces], knows_script: Callable[[str], bool]) -> float:
+def familiarity(words: Iterable[WordPieces], scripts: Collection[str]) -> float:
     """Return the share (0..1) of words that stand whole in the vocabulary; 1.0 when there is nothing to judge, 0.0 when
-    there are words and each is unknown or in a script the vocabulary has only letters of.
+    there are words and each is unknown or in none of the ``scripts`` the vocabulary holds words of.
 
-    Identifiers (digits, underscores, inner capitals) are left out: they fall apart in every language. The value never
-    rises when a word falls into more pieces or a piece becomes unknown.
+    A vocabulary of many scripts is shared by many languages and splits the words of all: there a word counts as whole
+    unless it is unknown. Identifiers (digits, underscores, inner capitals) are left out: they fall apart in every language. The value never
+    rises when a word without unknown pieces falls into more, or a piece becomes unknown.
     """
     whole = _PRIOR_WORDS
     broken = 0.0
     listed = list(words)
-    known = [_is_known(word, letter, knows_script) for word in listed if (letter := _first_letter(word.word))]
+    known = [_is_known(word, letter, scripts) for word in listed if (letter := _first_letter(word.word))]
     if known and not any(known):
         return 0.0
+    splits = len(scripts) >= _MANY_SCRIPTS
     for word in listed:
         if _tells_nothing(word.word):
             continue
-        if word.pieces <= 1 and not word.unknown:
+        if not word.unknown and (word.pieces <= 1 or (splits and _is_known(word, _first_letter(word.word), scripts))):
             whole += 1.0
         else:
             broken += max(1.0, word.pieces / _PIECES_A_WORD)
@@ -98,8 +102,8 @@ def _first_letter(word: str) -> str:
     return next(filter(str.isalpha, word), "")
 
 
-def _is_known(word: WordPieces, letter: str, knows_script: Callable[[str], bool]) -> bool:
-    return word.unknown < max(1, word.pieces) and knows_script(script_of(letter))
+def _is_known(word: WordPieces, letter: str, scripts: Collection[str]) -> bool:
+    return word.unknown < max(1, word.pieces) and script_of(letter) in scripts
 
 
 def _tells_nothing(word: str) -> bool:

@@ -122,12 +122,9 @@ class OnnxEmbedder:
         clean = _encodable(text)
         encoding = self._tokenizer.encode(clean, add_special_tokens=False)
         words = words_of(clean, encoding.offsets, encoding.tokens, _UNKNOWN_TOKENS)
-        return familiarity(words, self._knows_script)
-
-    def _knows_script(self, script: str) -> bool:
         if self._scripts is None:
             self._scripts = known_scripts(self._tokenizer.get_vocab())
-        return script in self._scripts
+        return familiarity(words, self._scripts)
 
     def close(self) -> None:
         self._closed = True

@@ -74,9 +74,26 @@ def test_more_pieces_or_an_unknown_piece_never_raise_it(
     words: list[WordPieces], more: int, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(words) - 1))
-    worse = WordPieces(words[at].word, words[at].pieces + more, words[at].unknown + 1)
-    latin = {"LATIN"}.__contains__
+    word, pieces, unknown = (getattr(words[at], name) for name in ("word", "pieces", "unknown"))
+    worse = WordPieces(word, pieces if unknown else pieces + more, unknown + 1)
+    latin = {"LATIN"}
     assert familiarity([*words[:at], worse, *words[at + 1 :]], latin) <= familiarity(words, latin)
+
+
+MANY = {"LATIN", "CYRILLIC", "CJK", "THAI", "GREEK"}
+
+
+def test_a_vocabulary_of_many_scripts_knows_the_words_it_splits() -> None:
+    split = [WordPieces("лодки", 3), WordPieces("過濾器", 4), WordPieces("Werkstatt", 2)]
+    assert familiarity(split, MANY) == 1.0
+    assert familiarity(split[2:], {"LATIN"}) < familiarity([WordPieces("anchor", 1)], {"LATIN"})
+
+
+def test_a_vocabulary_of_many_scripts_does_not_know_unknown_words_or_other_scripts() -> None:
+    unknown, foreign = WordPieces("猫", 1, 1), WordPieces("ꦲꦏ", 2)
+    assert familiarity([unknown], MANY) == familiarity([foreign], MANY) == 0.0
+    assert 0.0 < familiarity([WordPieces("anchor", 2), unknown], MANY) < 1.0
+    assert 0.0 < familiarity([WordPieces("anchor", 2), foreign], MANY) < 1.0
 
 
 def test_pieces_are_counted_for_the_word_they_stand_in() -> None:
