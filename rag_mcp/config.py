@@ -111,12 +111,14 @@ class Config:
     )
     embedder: str = _setting(
         Kind.TEXT,
-        "minilm-int8, minilm, bge, onnx, ollama or hash",
-        detail=" (tests only)",
+        "minilm-int8, minilm, bge, onnx, ollama, or a name of rag-mcp models list",
         default="minilm-int8",
         option="--embedder",
     )
     model_dir: Path | None = _setting(Kind.PATH, "Folder with model.onnx and tokenizer.json, for embedder onnx or bge")
+    models_dir: Path | None = _setting(
+        Kind.PATH, "Folder of models fetched with rag-mcp models pull", unset="~/.cache/rag_mcp/models"
+    )
     embed_workers: int | None = _setting(
         Kind.COUNT, "Parallel embedding workers during ingest", unset="processors, at most 4", for_server=False
     )
@@ -179,6 +181,10 @@ class Config:
         config = cls(**{**read, **several, "as_given": as_given, **given})  # type: ignore[arg-type]  # own fields
         config._check()
         return config
+
+    @property
+    def models_folder(self) -> Path:
+        return self.models_dir or Path.home() / ".cache" / "rag_mcp" / "models"
 
     @property
     def corpora(self) -> dict[str, Config]:

@@ -22,6 +22,7 @@ RagMcpError
 └── EmbedderError              embedder_error
     ├── UnknownEmbedder        unknown_embedder
     ├── ModelMissing           model_missing        carries the command that installs it
+    ├── ModelNotFetched        model_not_fetched    the hub can't be reached, refuses, or gave other bytes
     └── ModelDamaged           model_damaged
 """
 
@@ -40,6 +41,7 @@ __all__ = [
     "InvalidQuery",
     "ModelDamaged",
     "ModelMissing",
+    "ModelNotFetched",
     "NotFound",
     "PolicyError",
     "RagMcpError",
@@ -154,6 +156,10 @@ class UnknownEmbedder(EmbedderError):
 
 class ModelMissing(EmbedderError):
     code = "model_missing"
+
+
+class ModelNotFetched(EmbedderError):
+    code = "model_not_fetched"
 
 
 class ModelDamaged(EmbedderError):

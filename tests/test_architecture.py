@@ -60,12 +60,13 @@ OWNERS = {
     "mcp": ("server/mcp.py", "server/stdio.py"),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),
+    "huggingface_hub": ("embedders/fetch.py",),
     "markdown_it": ("text/blocks.py",),
     "watchfiles": ("ingest/watch.py",),
     "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
     "typer": tuple(
         f"cli/{name}.py"
-        for name in ("app", "evaluate", "hosts", "ingest", "output", "params", "query", "several", "store", "tokens")
+        for name in ("app", "evaluate", "hosts", "ingest", "models", "output", "params", "query", "several", "store", "tokens")
     ),
     "pydantic_core": ("ingest/ignore.py",),
     "pypdfium2": ("ingest/converter.py",),

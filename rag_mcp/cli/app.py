@@ -16,6 +16,7 @@ from rag_mcp import __version__
 from rag_mcp.cli.evaluate import calibrate, evaluate
 from rag_mcp.cli.hosts import client_config
 from rag_mcp.cli.ingest import ingest, watch
+from rag_mcp.cli.models import models
 from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
@@ -41,6 +42,7 @@ app.command("eval")(evaluate)
 app.command()(calibrate)
 app.command("client-config")(client_config)
 app.add_typer(token)
+app.add_typer(models, name="models")
 
 # What the parser raises for words it can't use: its class is public only as the base of this one.
 _UsageError: Any = typer.BadParameter.__base__

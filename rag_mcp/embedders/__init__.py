@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
+from rag_mcp.embedders.catalogue import CATALOGUE, catalogue_spec
 from rag_mcp.embedders.identity import EmbedderIdentity
 from rag_mcp.errors import UnknownEmbedder
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMBEDDER_NAMES", "EmbedderIdentity", "check_embedder_name", "embedder_identity", "open_embedder"]
 
-EMBEDDER_NAMES = ("minilm", "minilm-int8", "bge", "onnx", "ollama", "hash")
+EMBEDDER_NAMES = ("minilm", "minilm-int8", "bge", "onnx", "ollama", "hash", *CATALOGUE)
 
 
 def open_embedder(config: Config, *, known: MutableMapping[str, str] | None = None, lazy: bool = False) -> Embedder:
@@ -72,6 +73,8 @@ def _split(name: str) -> tuple[str, str]:
 def _onnx_spec(kind: str, config: Config) -> OnnxSpec:
     from rag_mcp.embedders.onnx_spec import bge_spec, folder_spec, minilm_spec
 
+    if kind in CATALOGUE:
+        return catalogue_spec(kind, config.models_folder)
     if kind == "bge":
         return bge_spec(config.model_dir)
     if kind == "onnx":

