@@ -66,7 +66,19 @@ OWNERS = {
     "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
     "typer": tuple(
         f"cli/{name}.py"
-        for name in ("app", "evaluate", "hosts", "ingest", "models", "output", "params", "query", "several", "store", "tokens")
+        for name in (
+            "app",
+            "evaluate",
+            "hosts",
+            "ingest",
+            "models",
+            "output",
+            "params",
+            "query",
+            "several",
+            "store",
+            "tokens",
+        )
     ),
     "pydantic_core": ("ingest/ignore.py",),
     "pypdfium2": ("ingest/converter.py",),
