@@ -62,7 +62,7 @@ class NotInstalled(FileUnreadable):
     """A library is missing that converts it."""
 
     def __init__(self) -> None:
-        super().__init__("needs the extra that converts it: pip install 'rag-mcp-local[documents]'.")
+        super().__init__('needs the extra that converts it: pip install "rag-mcp-local[documents]".')
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ no file but those of its libraries, and nothing of it stays. ``READERS`` is the 
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import json
@@ -14,7 +15,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ __all__ = ["READERS", "Unreadable", "main"]
 
 # A DOCX is a few hundred kilobytes of XML; parsed, it takes some fifty times its size.
 _MAX_XML_BYTES = 64 * 1024 * 1024
+_MAX_PAGES = 10_000  # each stands in the manifest, also where a file names one page a million times
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _BINARY = re.compile(r"[\x00-\x08\x0e-\x1a]")
 # What would be markup in markdown and is none on a printed page: a heading, a fence, a rule, an HTML block.
@@ -50,6 +52,8 @@ def _pdf(raw: bytes) -> list[str]:
         document = pypdfium2.PdfDocument(raw)
     except pypdfium2.PdfiumError as error:
         raise Unreadable("password" if error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD else "broken") from None
+    if len(document) > _MAX_PAGES:
+        raise Unreadable("long")
     headings = _outline(document)
     # PDFium marks where it has joined a word that a line end had divided.
     texts = (page.get_textpage().get_text_bounded().replace("\x02", "") for page in document)
@@ -57,13 +61,14 @@ def _pdf(raw: bytes) -> list[str]:
 
 
 def _outline(document: Any) -> dict[int, list[tuple[int, str]]]:
-    """(level, title) of what the table of contents names, by page."""
+    """(level, title) of what the table of contents names, by page; a torn entry ends it, and costs no more."""
     found: dict[int, list[tuple[int, str]]] = {}
-    for entry in document.get_toc(max_depth=_DEEPEST):
-        target, title = entry.get_dest(), " ".join(entry.get_title().split())
-        number = target.get_index() if target is not None else None
-        if number is not None and title:
-            found.setdefault(number, []).append((entry.level + 1, title))
+    with contextlib.suppress(ValueError):
+        for entry in document.get_toc(max_depth=_DEEPEST):
+            target, title = entry.get_dest(), " ".join(entry.get_title().split())
+            number = target.get_index() if target is not None else None
+            if number is not None and title:
+                found.setdefault(number, []).append((entry.level + 1, title))
     return found
 
 
@@ -98,21 +103,34 @@ def _without_hidden(raw: bytes) -> bytes:
         parts = [part for part in before.infolist() if part.filename.endswith((".xml", ".rels"))]
         if sum(part.file_size for part in parts) > _MAX_XML_BYTES:
             raise Unreadable("large")
+        styles = (
+            _hidden_styles(before.read("word/styles.xml")) if "word/styles.xml" in before.namelist() else frozenset()
+        )
         for part in parts:
             content = before.read(part)
             if part.filename.startswith("word/") and part.filename.endswith(".xml"):
-                content = _visible(content)
+                content = _visible(content, styles)
             after.writestr(part.filename, content)
     return out.getvalue()
 
 
-def _visible(content: bytes) -> bytes:
+def _hidden_styles(content: bytes) -> frozenset[str | None]:
+    styles = ElementTree.fromstring(content).iter(f"{_W}style")
+    return frozenset(style.get(f"{_W}styleId") for style in styles if _vanishes(style.find(f"{_W}rPr")))
+
+
+def _vanishes(properties: ElementTree.Element | None) -> bool:
+    vanish = properties.find(f"{_W}vanish") if properties is not None else None
+    return vanish is not None and vanish.get(f"{_W}val") not in _OFF
+
+
+def _visible(content: bytes, hidden_styles: Collection[str | None]) -> bytes:
     root = ElementTree.fromstring(content)
     pending, changed = [(root, False)], False
     while pending:
         element, shaded = pending.pop()
         shaded = shaded or any(_is_shaded(child) for child in element if child.tag.endswith("Pr"))
-        hidden = [child for child in element if child.tag == f"{_W}r" and _is_hidden(child, shaded)]
+        hidden = [child for child in element if child.tag == f"{_W}r" and _is_hidden(child, shaded, hidden_styles)]
         for child in hidden:
             element.remove(child)
         changed = changed or bool(hidden)
@@ -120,12 +138,12 @@ def _visible(content: bytes) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) if changed else content
 
 
-def _is_hidden(run: ElementTree.Element, shaded: bool) -> bool:
+def _is_hidden(run: ElementTree.Element, shaded: bool, hidden_styles: Collection[str | None]) -> bool:
     properties = run.find(f"{_W}rPr")
     if properties is None:
         return False
-    vanish, colour = properties.find(f"{_W}vanish"), properties.find(f"{_W}color")
-    if vanish is not None and vanish.get(f"{_W}val") not in _OFF:
+    style, colour = properties.find(f"{_W}rStyle"), properties.find(f"{_W}color")
+    if _vanishes(properties) or (style is not None and style.get(f"{_W}val") in hidden_styles):
         return True
     white = colour is not None and (colour.get(f"{_W}val") or "").lower() == "ffffff"
     return white and not shaded and not _is_shaded(properties)

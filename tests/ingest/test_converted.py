@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ import pytest
 from documents_made import W, docx, packed_pdf, paragraph, pdf
 from support import Library
 
-from rag_mcp.errors import NotFound
+from rag_mcp.errors import NotFound, StoreError
 from rag_mcp.ingest import content
 from rag_mcp.ingest import convert as conversion
 from rag_mcp.ingest.convert import Limits, NotConverted, convert
@@ -42,6 +43,10 @@ PAGE = "<html><head><title>Ferry</title></head><body><h2>Times</h2><p>The otter 
 ENCRYPTED = f"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <{'ab' * 32}> /U <{'cd' * 32}> >> /ID [<00> <00>]"
 OUTSIDE = f"""<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>
 <w:document {W}><w:body>{paragraph("see &a;")}</w:body></w:document>""".encode()
+
+
+HIDDEN_STYLE = f"""<?xml version="1.0"?><w:styles {W}><w:style w:type="character" w:styleId="Aside">
+<w:name w:val="Aside"/><w:rPr><w:vanish/></w:rPr></w:style></w:styles>""".encode()
 
 
 def entity_bomb() -> bytes:
@@ -140,6 +145,12 @@ def test_a_docx_and_a_page_are_cited_by_heading_and_have_no_pages(library):
 
 
 @needs_extra
+def test_a_torn_entry_of_an_outline_costs_no_document(tmp_path):
+    torn = pdf([["Whole page"]], outline=[("Whole page", 0), ("XX", 0)]).replace(b"(XX)", b"<FEFFD800>")
+    assert convert("pdf", torn, tmp_path).text.strip() == "# Whole page"
+
+
+@needs_extra
 def test_a_line_of_a_printed_page_is_no_markup(tmp_path):
     lines = ["# not a heading", "~~~", "--- ", "snake_case and 2 * 3", "<div hidden>seen on paper</div>"]
     text = convert("pdf", pdf([lines]), tmp_path).text
@@ -157,13 +168,16 @@ def test_what_a_page_does_not_show_is_left_out(library):
             "lease.docx": docx(
                 [("", "The barn is let.")],
                 more=paragraph("stoat five", run="<w:vanish/>")
+                + paragraph("stoat seven", run='<w:rStyle w:val="Aside"/>')
                 + paragraph("stoat six", run='<w:color w:val="FFFFFF"/>')
                 + paragraph("white on blue", run='<w:color w:val="FFFFFF"/><w:shd w:val="clear" w:fill="0000FF"/>'),
+                files={"word/styles.xml": HIDDEN_STYLE},
             ),
+            "card.pdf": pdf([["The card is shown.", "stoat eight"]]).replace(b"[0 0 595 842]", b"[0 779 595 842]"),
         }
     )
     library.ingest()
-    texts = [document(library, name).text for name in ("ferry.html", "lease.docx")]
+    texts = [document(library, name).text for name in ("ferry.html", "lease.docx", "card.pdf")]
     assert not any("stoat" in text for text in texts)
     assert "white on blue" in texts[1] and "otter ferry" in texts[0]
 
@@ -179,6 +193,7 @@ def test_guard_classes_and_access_hold_for_documents_too(library):
             "memory/lease.docx": LEASE,
             "leak.pdf": pdf([["The deploy key", f"token = {token}"]]),
             "closed.html": "<pre>---\naccess: none\n---\n</pre><p>badger</p>",
+            "jekyll.html": "---\naccess: none\ntitle: Sett\n---\n<html><body><p>badger</p></body></html>",
             "closed.pdf": pdf([["---", "access: none", "---", "badger"]]),
             "context/active-handoff.html": PAGE,
         }
@@ -191,7 +206,7 @@ def test_guard_classes_and_access_hold_for_documents_too(library):
     assert "memory/lease.docx" not in library.sources("heron club barn")
     with pytest.raises(NotFound):
         document(library, "memory/lease.docx")
-    assert all("access" in told[name] for name in ("closed.html", "closed.pdf"))
+    assert all("access" in told[name] for name in ("closed.html", "closed.pdf", "jekyll.html"))
     kept = [path.read_bytes() for path in (library.store_path / "converted").iterdir()]
     assert kept and not any(token.encode() in each for each in kept)
 
@@ -241,6 +256,20 @@ def test_kept_texts_are_their_owners_alone_and_go_with_their_document(library):
     library.ingest()
     (left,) = folder.iterdir()
     assert b"otter" in left.read_bytes()
+
+
+@needs_extra
+def test_a_link_in_the_place_of_the_kept_texts_is_refused_and_nothing_behind_it_goes(library, tmp_path):
+    library.write({"manual.pdf": MANUAL})
+    library.ingest()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "letter").write_text("mine")
+    shutil.rmtree(library.store_path / "converted")
+    (library.store_path / "converted").symlink_to(tmp_path / "theirs")
+    library.write({"ferry.html": PAGE})
+    with pytest.raises(StoreError, match="link"):
+        library.ingest()
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["letter"]
 
 
 @needs_extra
@@ -318,6 +347,13 @@ def test_a_masked_value_is_in_no_kept_text(library):
         ("nothing.docx", b"", "damaged"),
         ("nothing.html", b"", "no text"),
         ("blank.pdf", pdf([[]]), "no text"),
+        (
+            "thick.pdf",
+            pdf([["x"]])
+            .replace(b"/Kids [4 0 R]", b"/Kids [%s]" % (b"4 0 R " * 10_001))
+            .replace(b"/Count 1", b"/Count 10001"),
+            "more text",
+        ),
         ("locked.pdf", pdf([["secret"]], trailer=ENCRYPTED), "password"),
         ("deep.html", "<div>" * 5_000 + "deep", "nested too deeply"),
         ("bomb.docx", docx([], files={"word/styles.xml": b" " * (65 * 1024 * 1024)}), "unpacks to too much"),
