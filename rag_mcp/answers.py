@@ -184,7 +184,7 @@ class Result:
 
     ``score`` is the calibrated probability (0..1) that the passage answers. ``warnings`` names neutralised content
     (for example ``bidi_override``). ``also_in`` lists the other visible places of the same text, or of
-    a part of it.
+    a part of it. What was found begins at ``found_at``; before it stands what surrounds it.
     """
 
     text: Annotated[
@@ -197,6 +197,7 @@ class Result:
     confidence: Level
     score: Annotated[_Score, Field(description="Calibrated probability, 0 to 1, that the passage answers.")]
     truncated: _Flag = False
+    found_at: Annotated[int, Field(exclude=True)] = 0
     also_in: Annotated[
         tuple[Citation, ...],
         Field(description="Other places of the same text, or of a part of it.", exclude_if=_nothing),

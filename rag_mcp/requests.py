@@ -381,6 +381,9 @@ class SearchRequest(_Filtered):
     explain: Annotated[bool, BeforeValidator(_flag), Field(description="Add how each passage came to its place.")] = (
         False
     )
+    neighbours: Annotated[
+        int, _Clamped(0, LIMITS["context_max"]), Field(description="Chunks of text around each passage.")
+    ] = 0
     tags: _Tags = ()
     path: _Place = None
     since: _Since = None

@@ -77,6 +77,7 @@ def test_every_argument_arrives():
             "as_of": "2025-03-01",
             "max_chars": 500,
             "explain": True,
+            "neighbours": "2",
         }
     )
     assert request == SearchRequest(
@@ -90,6 +91,7 @@ def test_every_argument_arrives():
         date(2025, 3, 1),
         500,
         True,
+        2,
     )
 
 
@@ -114,7 +116,7 @@ def test_a_clear_number_is_understood_and_clamped(given_k, used):
         ("doc_class", "all"), ("confidence", "low"), ("confidence", False),
         ("project", "a/b"), ("project", "a b"), ("project", "x" * 101), ("project", 3), ("project", "a\n"),
         ("as_of", "2025-02-30"), ("as_of", "20250301"), ("as_of", "yesterday"), ("as_of", 20250301),
-        ("max_chars", "lots"), ("explain", "yes"), ("explain", 1), ("explain", []),
+        ("max_chars", "lots"), ("neighbours", "some"), ("explain", "yes"), ("explain", 1), ("explain", []),
     ],
 )  # fmt: skip
 def test_an_unclear_value_is_refused_and_the_field_named(field, value):
@@ -187,10 +189,17 @@ def test_the_longest_query_is_taken_and_lone_surrogates_are_replaced():
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "used"), [("max_chars", 1, 200), ("max_chars", 10**9, 100_000), ("max_chars", "300", 300)]
+    ("field", "value", "used"),
+    [
+        ("max_chars", 1, 200),
+        ("max_chars", 10**9, 100_000),
+        ("max_chars", "300", 300),
+        ("neighbours", -1, 0),
+        ("neighbours", 99, 20),
+    ],
 )
 def test_budgets_are_clamped(field, value, used):
-    assert SearchRequest.parse({"query": "x", field: value}).max_chars == used
+    assert getattr(SearchRequest.parse({"query": "x", field: value}), field) == used
 
 
 @pytest.mark.parametrize(

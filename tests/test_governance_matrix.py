@@ -106,7 +106,7 @@ def test_coverage_names_the_searched_classes_and_only_a_refused_request_of_the_c
 def test_the_very_words_of_a_hidden_document_find_nothing_of_it(callers, profile, mode):
     for place in PLACES:
         for source_class in FILTERS:
-            answer = callers[profile].search(place.word, source_class=source_class, mode=mode)
+            answer = callers[profile].search(place.word, source_class=source_class, mode=mode, neighbours=20)
             assert_nothing_hidden(answer, profile, source_class)
 
 

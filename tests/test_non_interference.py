@@ -137,6 +137,7 @@ def everything(caller: Caller, questions: list[str], paths: list[str], *, named:
     for question, mode in itertools.product(questions, ("hybrid", "fts", "vector")):
         answers += [caller.search(question, mode=mode, source_class=name, explain=True) for name in classes]
         answers.append(caller.search(question, mode=mode, confidence="strict", k=3))
+        answers.append(caller.search(question, mode=mode, neighbours=3))
     for arguments in ({"project": "pier"}, {"project": "quay"}, {"doc_class": "handoff"}, {"as_of": "2031-05-03"}):
         answers.append(caller.search(questions[0], **arguments))
     for arguments in FILTERS:

@@ -51,6 +51,7 @@ def query(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only documents with this property; repeatable.")
     ] = None,
     max_chars: Annotated[str | None, typer.Option("--max-chars", help="Budget for all passages.")] = None,
+    neighbours: Annotated[str | None, typer.Option(help="Chunks of text around each passage.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say how each hit came to its place.")] = False,
     profile: params.Profile = None,
     policy: params.Policy = None,
@@ -78,6 +79,7 @@ def query(
         "until": until,
         "where": _pairs(where or []),
         "max_chars": max_chars,
+        "neighbours": neighbours,
         "explain": explain,
     }
     SearchRequest.parse(arguments)  # what is wrong with the words is said before what is with the settings

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from rag_mcp.access.profiles import AccessPlan
 from rag_mcp.answers import Citation, Coverage, Near, Result, SearchResponse
 from rag_mcp.models import Chunk, Gate, Level, Mode, Reason
 from rag_mcp.requests import SearchRequest
+from rag_mcp.search.context import Documents, Excerpt, Run, excerpts
 from rag_mcp.search.relevance import RelevanceModel
-from rag_mcp.search.retrieve import GenerationView, Retrieved, Scope
-from rag_mcp.search.shape import Candidate, cut_text, order_candidates, shape
-from rag_mcp.text.sanitize import neutralise, single_line
+from rag_mcp.search.retrieve import GenerationView, Retrieved
+from rag_mcp.search.shape import Candidate, order_candidates, shape
+from rag_mcp.text.sanitize import single_line
 
-__all__ = ["MAX_NEAREST", "access_refusal", "advice", "fit_texts", "present"]
+__all__ = ["MAX_NEAREST", "access_refusal", "advice", "present"]
 
-_MIN_TEXT = 500
 # Days that a citation names, the newest ones; snapshots_covered counts all.
 _DAYS = 100
 # Less than this share of what makes level medium is no place to look: a question about something else has neighbours
@@ -45,10 +45,9 @@ def present(candidates: Sequence[Candidate], retrieved: Retrieved, model: Releva
         if not passing:
             return _withheld(shape(ordered)[: request.k], retrieved, model)
         ordered = passing
-    shown = shape(ordered)[: request.k]
-    texts = fit_texts([_joined_text(candidate.joined) for candidate in shown], request.max_chars)
-    results = [_result(candidate, text, retrieved, model) for candidate, text in zip(shown, texts, strict=True)]
-    return _response(retrieved, None, results)
+    documents = Documents(retrieved.scope)
+    shown = excerpts(shape(ordered), documents)
+    return _response(retrieved, None, [_result(excerpt, documents, retrieved, model) for excerpt in shown])
 
 
 def _withheld(low: Sequence[Candidate], retrieved: Retrieved, model: RelevanceModel) -> SearchResponse:
@@ -56,9 +55,10 @@ def _withheld(low: Sequence[Candidate], retrieved: Retrieved, model: RelevanceMo
     assert retrieved.mode is not None, "candidates come from a branch that was searched"
     floor = _NEAR * model.thresholds(retrieved.mode, passages=retrieved.passages).medium
     nearest: dict[tuple[str, str], Near] = {}
+    documents = Documents(retrieved.scope)
     for candidate in low:
         if candidate.probability >= floor:
-            cited = _citation(retrieved.scope, candidate.joined, candidate.chunk)
+            cited = _citation(documents, documents.run(candidate.joined), candidate.chunk)
             place = Near(cited.source, cited.heading or cited.title, candidate.probability)
             nearest.setdefault((place.source, place.heading), place)
     return replace(
@@ -120,46 +120,21 @@ def _day_asked(request: SearchRequest) -> str | None:
 # --- one result ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FittedText:
-    """What is shown of a passage; None when the budget is spent, and the citation stands alone."""
-
-    shown: str | None
-    truncated: bool = False
-    warnings: tuple[str, ...] = ()
-
-
-def fit_texts(texts: Sequence[str], budget: int) -> Iterator[FittedText]:
-    """What is shown of each, best first, in at most ``budget`` characters together."""
-    for place, text in enumerate(texts):
-        truncated = len(text) > budget
-        if truncated and place > 0 and budget < _MIN_TEXT:
-            yield FittedText(None)
-            continue
-        # Cut first: what is removed from a text costs time, and a text only becomes shorter by it.
-        shown, warnings = neutralise(cut_text(text, budget))
-        budget -= len(shown)
-        yield FittedText(shown, truncated, warnings)
-
-
-def _joined_text(joined: Collection[Chunk]) -> str:
-    return "\n".join(chunk.text.strip("\n") for chunk in joined)
-
-
-def _result(candidate: Candidate, text: FittedText, retrieved: Retrieved, model: RelevanceModel) -> Result:
-    chunk, scope = candidate.chunk, retrieved.scope
+def _result(excerpt: Excerpt, documents: Documents, retrieved: Retrieved, model: RelevanceModel) -> Result:
+    candidate, chunk, text = excerpt.candidate, excerpt.candidate.chunk, excerpt.text
     return Result(
         text=text.shown,
-        citation=_citation(scope, candidate.joined, chunk),
+        citation=_citation(documents, excerpt.run, chunk),
         source_class=chunk.source_class,
         project=chunk.project,
         doc_class=chunk.doc_class,
         confidence=candidate.level,
         score=candidate.probability,
         truncated=text.truncated,
-        also_in=tuple(_citation(scope, (twin,), twin) for twin in candidate.also_in),
+        found_at=excerpt.found_at,
+        also_in=tuple(_citation(documents, documents.run([twin]), twin) for twin in candidate.also_in),
         warnings=text.warnings,
-        explain=_explanation(candidate, retrieved.familiarity, model) if scope.request.explain else None,
+        explain=_explanation(candidate, retrieved.familiarity, model) if documents.scope.request.explain else None,
     )
 
 
@@ -187,51 +162,27 @@ def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel
 # --- one citation ----------------------------------------------------------------------------------------------------
 
 
-def _citation(scope: Scope, joined: Sequence[Chunk], chunk: Chunk) -> Citation:
-    first, last = joined[0], joined[-1]
+def _citation(documents: Documents, run: Run, chunk: Chunk) -> Citation:
+    """Of the passages of ``run``, under the heading of ``chunk``."""
     headings = tuple(single_line(part) for part in chunk.heading_path)
+    passages = documents.passages(run.path)
+    first_line, last_line = passages.lines(run.first, run.last)
     citation = Citation(
-        source=chunk.source,
+        source=run.path,
         title=single_line(chunk.title),
         heading_path=headings,
-        chunk_index=first.index,
-        line_start=first.line_start,
-        line_end=last.line_end,
-        pages=_pages(scope.view, chunk.source, first.line_start, last.line_end),
+        chunk_index=run.first,
+        line_start=first_line,
+        line_end=last_line,
+        pages=documents.entry(run.path).pages_of(first_line, last_line),
     )
     if chunk.series is None or not chunk.valid_on:
         return citation
-    paths = scope.days_of(chunk.series)
-    days = tuple(day for day in chunk.valid_on if day in paths)
-    dated = replace(
-        citation,
-        snapshot_date=chunk.valid_on[0],
-        also_unchanged_on=days[1:][-_DAYS:],
-        snapshots_covered=len(days),
-    )
-    day = (scope.filters.valid_days or {}).get(chunk.series)
-    return _cited_on(scope.view, dated, chunk, last, paths[day]) if day in days[1:] else dated
-
-
-def _pages(view: GenerationView, source: str, line_start: int, line_end: int) -> tuple[int, ...]:
-    entry = view.manifest().files.get(source)
-    return entry.pages_of(line_start, line_end) if entry is not None else ()
-
-
-def _cited_on(view: GenerationView, citation: Citation, chunk: Chunk, last: Chunk, path: str) -> Citation:
-    """Cite the file of the day asked for, which says the same in its own lines."""
-    refs = list(view.manifest().files[path].refs())
-    places = {ref.id: (index, ref) for index, ref in enumerate(refs)}
-    start = places.get(chunk.id)
-    end = places.get(last.id, start)
-    if start is None or end is None:
-        return citation
-    lines = start[1].line_start, end[1].line_end
+    paths = documents.scope.days_of(chunk.series)
+    days = [day for day in passages.valid_on(run.first, run.last) if day in paths]
     return replace(
         citation,
-        source=path,
-        chunk_index=start[0],
-        line_start=lines[0],
-        line_end=lines[1],
-        pages=_pages(view, path, *lines),
+        snapshot_date=days[0] if days else chunk.valid_on[0],
+        also_unchanged_on=tuple(days[1:][-_DAYS:]),
+        snapshots_covered=len(days),
     )

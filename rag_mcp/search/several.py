@@ -26,7 +26,8 @@ from rag_mcp.answers import (
 )
 from rag_mcp.models import About, Reason, Skipped, SourceClass
 from rag_mcp.requests import SearchRequest
-from rag_mcp.search.present import MAX_NEAREST, advice, fit_texts
+from rag_mcp.search.budget import fit_text
+from rag_mcp.search.present import MAX_NEAREST, advice
 
 __all__ = ["addressed", "inside", "merged_inventory", "merged_search", "merged_status", "named_document", "told"]
 
@@ -97,8 +98,9 @@ def _cited(name: str, citation: Citation) -> Citation:
 
 def _fitted(results: Sequence[Result], budget: int) -> Iterator[Result]:
     """Each corpus had the whole budget: what they show together has to fit into it."""
-    shown = fit_texts([result.text or "" for result in results], budget)
-    for result, text in zip(results, shown, strict=True):
+    for place, result in enumerate(results):
+        text = fit_text(result.text or "", budget, first=place == 0, found_at=result.found_at)
+        budget -= len(text.shown or "")
         if result.text is None or text.shown is None:
             yield replace(result, text=None)
         else:

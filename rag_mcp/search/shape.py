@@ -175,7 +175,8 @@ def _same(chunk: Chunk, own: _Print, other_chunk: Chunk, other: _Print) -> bool:
 
 
 def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
-    """Neighbouring passages of one section that both match become one result, at the better one's place."""
+    """Neighbouring passages of one section, or of sections side by side, that both match become one result, at the
+    better one's place."""
     groups: list[Candidate] = []
     of_file: dict[str, list[int]] = {}
     for candidate in ordered:
@@ -196,7 +197,7 @@ def _neighbours(group: Candidate, candidate: Candidate) -> bool:
     return (
         chunk.index in (group.joined[0].index - 1, group.joined[-1].index + 1)
         and len(group.joined) < MAX_JOINED
-        and chunk.heading_path == host.heading_path
+        and chunk.heading_path[:-1] == host.heading_path[:-1]
         and chunk.valid_on == host.valid_on
         and candidate.level is not Level.LOW
         and group.level is not Level.LOW

@@ -358,15 +358,15 @@ It faces the orchard.
 
 
 def test_equal_text_under_two_headings_is_cited_at_both_places(library):
-    library.write(
-        {"doors.md": DOORS, "sheds.md": f"# Sheds\n\n## Boat shed\n\nIt smells of tar.\n\n### Hours\n\n{HOURS}"}
-    )
+    long = f"\n## Oars\n\n{SENTENCES[:2_000]}.\n"  # short notes would come whole
+    sheds = f"# Sheds\n\n## Boat shed\n\nIt smells of tar.\n\n### Hours\n\n{HOURS}"
+    library.write({"doors.md": DOORS + long, "sheds.md": sheds + long})
     library.ingest()
     found = Caller(library, "restricted").search("which are closed at dusk by the watchman")["results"]
     shown = [hit for hit in found if "watchman" in (hit["text"] or "")]
     assert len(shown) == 1
     places = [shown[0]["citation"], *shown[0]["also_in"]]
-    files = {"doors.md": DOORS, "sheds.md": (library.corpus / "sheds.md").read_text(encoding="utf-8")}
+    files = {"doors.md": DOORS, "sheds.md": sheds}
     assert {tuple(place["heading_path"])[-2:] for place in places} == {
         ("North door", "Hours"), ("South door", "Hours"), ("Boat shed", "Hours")
     }  # fmt: skip
@@ -396,7 +396,7 @@ def test_titles_headings_and_paths_of_headings_are_one_line_in_every_answer(libr
     for hit in found:
         cited = hit["citation"]
         names += [*cited.get("heading_path", ()), *([cited["title"]] if "title" in cited else [])]
-    assert len(names) > 8 and any("forged" in name for name in names)
+    assert len(names) >= 8 and any("forged" in name for name in names)
     assert not [name for name in names if len(name.splitlines()) > 1 or "\ufffd" in name]
 
 

@@ -219,6 +219,14 @@ def test_a_short_answer_begins_a_long_one_and_the_budget_holds_for_all(two, k, b
     assert sum(len(result.text or "") for result in long) <= budget
 
 
+def test_what_was_found_stays_where_what_is_around_it_does_not_fit_beside_another_corpus(tmp_path):
+    notes = {f"{n}.md": f"# Note {n}\n\n{'Salt and tar. ' * 40}\n\n## Owl\n\nThe owl wakes at {n}.\n" for n in range(9)}
+    base = Two(tmp_path, one=notes, two={f"z{name}": text for name, text in notes.items()}).ingest().several()
+    results = base.search(asked("owl wakes", k=20, max_chars=6_000)).results
+    cut = [result for result in results if result.truncated]
+    assert cut and all("The owl wakes" in result.text for result in results if result.text)
+
+
 def test_a_question_is_embedded_once_for_all(two, monkeypatch):
     seen: list[str] = []
     plainly = HashEmbedder.embed_query
