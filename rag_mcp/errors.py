@@ -9,6 +9,7 @@ RagMcpError
 ├── NotFound                   not_found            no such document, or one the caller may not see (the same answer)
 ├── ConfigError                config_error
 │   └── PolicyError            policy_invalid       unusable policy file: line and kind; its words only for the operator
+├── ServerRunning              server_running       a server of this store runs already, or does not end
 ├── CorpusError                corpus_error
 │   └── CorpusShrunk           corpus_shrunk        refused: the folder suddenly looks (nearly) empty
 ├── StoreError                 store_error
@@ -45,6 +46,7 @@ __all__ = [
     "NotFound",
     "PolicyError",
     "RagMcpError",
+    "ServerRunning",
     "StoreAbsent",
     "StoreDamaged",
     "StoreEmpty",
@@ -97,6 +99,10 @@ class ConfigError(RagMcpError):
 
 class PolicyError(ConfigError):
     code = "policy_invalid"
+
+
+class ServerRunning(RagMcpError):
+    code = "server_running"
 
 
 class CorpusError(RagMcpError):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from rag_mcp.access.names import from_cursor, no_such_document, to_cursor
 from rag_mcp.answers import CorporaInventory, CorporaPage, Document, DocumentEntry, SearchResponse, Status
 from rag_mcp.config import Config
-from rag_mcp.embedders.lazy import SharedEmbedder
+from rag_mcp.embedders.lazy import LazyEmbedder, SharedEmbedder
 from rag_mcp.errors import InvalidArgument, NotFound, RagMcpError
 from rag_mcp.knowledge import KnowledgeBase
 from rag_mcp.models import About
@@ -42,12 +42,12 @@ class Federation:
     question is embedded once for all.
     """
 
-    def __init__(self, config: Config) -> None:
-        embedder = SharedEmbedder(config)
+    def __init__(self, config: Config, *, embedder: LazyEmbedder | None = None) -> None:
+        shared = SharedEmbedder(config, embedder)
         self._gap_log = config.gap_log
         self._description = config.description
         self._bases = {
-            name: KnowledgeBase(replace(each, gap_log=None), embedder=embedder)
+            name: KnowledgeBase(replace(each, gap_log=None), embedder=shared)
             for name, each in corpora_of(config).items()
         }
 

@@ -57,7 +57,10 @@ PURE = (
 OWNERS = {
     "chromadb": ("stores/embedded/vectors.py",),
     "tantivy": tuple(f"stores/embedded/keywords/{name}.py" for name in ("document", "index", "stemmer", "writer")),
-    "mcp": ("server/mcp.py", "server/stdio.py"),
+    "mcp": ("server/http/profiles.py", "server/mcp.py", "server/stdio.py"),
+    "uvicorn": ("server/http/connections.py",),
+    "h11": ("server/http/connections.py",),
+    "starlette": ("server/http/app.py", "server/http/connections.py", "server/http/guard.py"),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),
     "huggingface_hub": ("embedders/fetch.py",),
@@ -75,6 +78,7 @@ OWNERS = {
             "output",
             "params",
             "query",
+            "serve",
             "several",
             "store",
             "tokens",
@@ -85,7 +89,7 @@ OWNERS = {
     "mammoth": ("ingest/converter.py",),
     "html_to_markdown": ("ingest/converter.py",),
 }
-HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy")
+HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "uvicorn", "starlette")
 
 
 def name_of(path: Path) -> str:

@@ -19,6 +19,7 @@ from rag_mcp.cli.ingest import ingest, watch
 from rag_mcp.cli.models import models
 from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
+from rag_mcp.cli.serve import serve
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
 from rag_mcp.cli.tokens import token
 from rag_mcp.errors import InvalidArgument, RagMcpError
@@ -41,6 +42,7 @@ for _command in (ingest, query, status, verify, rollback, doctor, watch, gaps):
 app.command("eval")(evaluate)
 app.command()(calibrate)
 app.command("client-config")(client_config)
+app.command()(serve)
 app.add_typer(token)
 app.add_typer(models, name="models")
 
@@ -79,7 +81,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 @app.callback(invoke_without_command=True)
-def serve(
+def entry(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -30,21 +31,21 @@ class LazyEmbedder:
 
     def get(self) -> Embedder:
         """Raises EmbedderError."""
-        from rag_mcp.embedders import open_embedder
-
         with self._lock:
             if self._embedder is None:
                 if self._failure is not None and time.monotonic() - self._failure[1] < _RETRY_S:
                     raise self._failure[0]
                 try:
-                    self._embedder = self._opened(open_embedder(self._config))
+                    self._embedder = self._load()
                 except EmbedderError as error:
                     self._failure = (error, time.monotonic())
                     raise
             return self._embedder
 
-    def _opened(self, embedder: Embedder) -> Embedder:
-        return embedder
+    def _load(self) -> Embedder:
+        from rag_mcp.embedders import open_embedder
+
+        return open_embedder(self._config)
 
     def matching(self, identity: Mapping[str, object]) -> Embedder:
         """The embedder, if it is the one an index of this identity was built with. Raises IndexMismatch too."""
@@ -64,10 +65,22 @@ class LazyEmbedder:
 
 
 class SharedEmbedder(LazyEmbedder):
-    """For several corpora that are asked one after the other: a question is embedded for the first and remembered."""
+    """For several corpora that are asked one after the other: a question is embedded for the first and remembered.
+
+    What is remembered is of one profile alone, or the time of an answer would tell what was asked under another.
+    """
 
     _QUESTIONS = 16  # more than are asked at once
 
-    def _opened(self, embedder: Embedder) -> Embedder:
+    def __init__(self, config: Config, model: LazyEmbedder | None = None) -> None:
+        super().__init__(config)
+        self._model = model or LazyEmbedder(config)
+
+    def _load(self) -> Embedder:
+        embedder = copy(self._model.get())
         embedder.embed_query = lru_cache(self._QUESTIONS)(embedder.embed_query)  # type: ignore[method-assign]
         return embedder
+
+    def close(self) -> None:
+        super().close()
+        self._model.close()

@@ -37,6 +37,8 @@ from rag_mcp.telemetry import Telemetry
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
+    from rag_mcp.embedders.lazy import LazyEmbedder
+
 __all__ = ["Knowledge", "ToolRunner", "Unavailable", "build_server", "listed", "open_knowledge"]
 
 logger = logging.getLogger(__name__)
@@ -90,8 +92,11 @@ class Unavailable:
     search = get_document = list_documents = list_sources = status = _refuse
 
 
-def open_knowledge(config: Config) -> Knowledge:
-    """Open the configured knowledge base; one that can't be opened is replaced by a stand-in that says why."""
+def open_knowledge(config: Config, *, embedder: LazyEmbedder | None = None) -> Knowledge:
+    """Open the configured knowledge base; one that can't be opened is replaced by a stand-in that says why.
+
+    ``embedder`` is one that several share.
+    """
     try:
         corpora = corpora_of(config)
         for each in corpora.values() or [config]:
@@ -103,10 +108,10 @@ def open_knowledge(config: Config) -> Knowledge:
         if corpora:
             from rag_mcp.federation import Federation
 
-            return Federation.open(config)
+            return Federation(config, embedder=embedder)
         from rag_mcp.knowledge import KnowledgeBase
 
-        return KnowledgeBase.open(config)
+        return KnowledgeBase(config, embedder=embedder)
     except RagMcpError as error:
         logger.error("Serving without a knowledge base: %s", error.for_operator)
         return Unavailable(error)
@@ -268,7 +273,7 @@ def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: T
 
     async def describe_anew(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """What was withdrawn since the start must not be told again."""
-        if ctx.method == "server/discover":
+        if ctx.method in ("server/discover", "initialize"):
             server.instructions = contract.instructions(knowledge.about())
         return await call_next(ctx)
 

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from rag_mcp import logs
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
+from rag_mcp.server.leaving import leave
 from rag_mcp.server.mcp import Knowledge, Unavailable, build_server, open_knowledge
 from rag_mcp.text.sanitize import scrub
 
@@ -35,8 +36,7 @@ __all__ = ["main", "serve"]
 
 logger = logging.getLogger(__name__)
 
-_CLOSE_WAIT_S = 1.0
-_LAST_ANSWERS_S = 2.0  # with _CLOSE_WAIT_S below the five seconds after which hosts kill
+_LAST_ANSWERS_S = 2.0  # with the second that closing may take below the five seconds after which hosts kill
 _NATIVE_MODULES = ("numpy", "onnxruntime", "tokenizers", "tantivy", "chromadb")
 
 
@@ -138,7 +138,7 @@ async def serve(knowledge: Knowledge, *, transport: str = "stdio") -> None:
             try:
                 await server.run(reader, outgoing, server.create_initialization_options())
             except BaseException as error:
-                _leave(knowledge, _ended_by(error))
+                leave(knowledge.close, _ended_by(error))
             # The client has closed its end: what is still being written goes out, if anybody reads it.
             _leave_after(_LAST_ANSWERS_S, knowledge)
         tasks.cancel_scope.cancel()
@@ -160,7 +160,7 @@ def _ended_by(error: BaseException) -> int:
 
 
 def _leave_after(seconds: float, knowledge: Knowledge) -> None:
-    timer = threading.Timer(seconds, _leave, (knowledge, 0))
+    timer = threading.Timer(seconds, leave, (knowledge.close, 0))
     timer.daemon = True
     timer.start()
 
@@ -187,7 +187,7 @@ def _leave_with_reader(knowledge: Knowledge) -> None:
         if event & select.POLLNVAL:
             return  # a kind of file that this system can't watch
         logger.info("The client closed the end it read from")
-        _leave(knowledge, 0)
+        leave(knowledge.close, 0)
 
     threading.Thread(target=watch, name="rag_mcp reader watch", daemon=True).start()
 
@@ -199,7 +199,7 @@ async def _stop_on_signal(knowledge: Knowledge) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for received in signals:
             logger.info("Stopped by %s", signal.Signals(received).name)
-            _leave(knowledge, 0)
+            leave(knowledge.close, 0)
 
 
 def main(config: Config | None = None) -> int:
@@ -229,7 +229,7 @@ def main(config: Config | None = None) -> int:
     except* Exception:
         logger.exception("The server stopped")
         code = 1
-    _leave(knowledge, code)
+    leave(knowledge.close, code)
     return code
 
 
@@ -241,22 +241,3 @@ def _import_natives() -> None:
         for name in _NATIVE_MODULES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
-
-
-def _leave(knowledge: Knowledge, code: int) -> None:
-    """End the process now. Worker threads may be busy or parked for good, and a normal exit would wait for them;
-    readers write nothing that could be lost.
-    """
-
-    def close() -> None:
-        try:
-            knowledge.close()
-        except BaseException:
-            logger.exception("Closing failed")
-
-    closer = threading.Thread(target=close, name="rag_mcp close", daemon=True)
-    closer.start()
-    closer.join(_CLOSE_WAIT_S)
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)
