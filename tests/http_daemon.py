@@ -24,7 +24,7 @@ OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"
 CORPUS = {
     "docs/gate.md": "# Gates\n\nThe teal gate opens at dawn, says the porter.\n",
     "docs/lamp.md": "# Lamps\n\nThe heron lamp burns on the pier, where the teal gate stands.\n",
-    "src/gate.py": "def open_gate():\n    \"\"\"Turns the teal gate by ninety degrees.\"\"\"\n",
+    "src/gate.py": 'def open_gate():\n    """Turns the teal gate by ninety degrees."""\n',
     "decisions/gate.md": "# Decision\n\nWe painted the gate teal because the harbour asked for it.\n",
     "memory/private.md": "# Private\n\nThe teal gate key hangs behind the heron lamp.\n",
 }
@@ -147,9 +147,7 @@ class Daemon:
         if modern:
             params["_meta"] = MODERN_META
             headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": tool}
-        return self.send(
-            {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, token=token, **headers
-        )
+        return self.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, token=token, **headers)
 
     def search(self, query: str = "teal gate", *, token: str, modern: bool = False, **arguments: object) -> Reply:
         asked = {"query": query, "confidence": "normal", **arguments}

@@ -47,8 +47,26 @@ def test_our_names_are_let_in_with_any_port(host):
 
 @pytest.mark.parametrize(
     "host",
-    [None, "", "evil.example", "localhost.evil.example", "evil-localhost", "127.0.0.1.evil.example", "localhost:", "localhost:x"]
-    + ["127.0.0.2", "0.0.0.0", "[::]", "localhost, evil.example", "user@localhost", "localhost/x", "localhost.", "127.1"],
+    [
+        None,
+        "",
+        "evil.example",
+        "localhost.evil.example",
+        "evil-localhost",
+        "127.0.0.1.evil.example",
+        "localhost:",
+        "localhost:x",
+    ]
+    + [
+        "127.0.0.2",
+        "0.0.0.0",
+        "[::]",
+        "localhost, evil.example",
+        "user@localhost",
+        "localhost/x",
+        "localhost.",
+        "127.1",
+    ],
 )
 def test_any_other_name_is_misdirected(host):
     assert refusal(host) == 421
@@ -77,7 +95,12 @@ def test_our_own_page_may_call(host, origin):
 @pytest.mark.parametrize(
     "origin",
     ["null", "", "http://evil.example", "http://localhost", "http://localhost:3000", "https://localhost:443", "file://"]
-    + ["http://localhost:8377.evil.example", "http://localhost:8377/", "chrome-extension://localhost:8377", "localhost:8377"],
+    + [
+        "http://localhost:8377.evil.example",
+        "http://localhost:8377/",
+        "chrome-extension://localhost:8377",
+        "localhost:8377",
+    ],
 )
 def test_any_other_page_is_refused_also_one_of_another_port_of_this_machine(origin):
     assert refusal("localhost:8377", origin) == 403
@@ -157,10 +180,20 @@ def test_a_name_that_was_allowed_is_one_of_ours(daemon):
 
 
 def test_what_is_not_there_is_said_as_json(daemon):
-    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp", "/register", "/", "/mcp/"):
+    for path in (
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server/mcp",
+        "/register",
+        "/",
+        "/mcp/",
+    ):
         for method in ("GET", "POST"):
             reply = daemon.send(method=method, path=path)
-            assert (reply.status, reply.headers["content-type"], reply.json) == (404, "application/json", {"error": "not_found"})
+            assert (reply.status, reply.headers["content-type"], reply.json) == (
+                404,
+                "application/json",
+                {"error": "not_found"},
+            )
 
 
 def test_mcp_takes_posts_and_health_says_ok_alone(daemon, place):

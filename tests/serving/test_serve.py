@@ -79,7 +79,11 @@ def test_no_token_a_wrong_one_or_two_are_401_and_never_a_profile(daemon, place):
     token = place.token("auditor")
     search = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rag_status", "arguments": {}}}
     wrong = [{}, {"Authorization": "Bearer"}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {token}x"}]
-    wrong += [{"Authorization": f"Basic {token}"}, {"Authorization": token}, {"Authorization": f"Bearer {token} {token}"}]
+    wrong += [
+        {"Authorization": f"Basic {token}"},
+        {"Authorization": token},
+        {"Authorization": f"Bearer {token} {token}"},
+    ]
     wrong += [{"Cookie": f"token={token}"}, {"Rag_Mcp_Profile": "auditor"}]
     for headers in wrong:
         reply = daemon.send(search, **headers)
@@ -204,7 +208,9 @@ def test_a_document_ingested_or_denied_while_the_server_runs_is_told_of_at_once(
     with Daemon(other) as daemon:
         opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENING}
         before = daemon.send(opening, token=token).json["result"]["instructions"]
-        other.fill({"README.md": "# Notes\n\nNotes on the harbour of Teal.\n", "docs/new.md": "# Eel\n\nThe eel sleeps.\n"})
+        other.fill(
+            {"README.md": "# Notes\n\nNotes on the harbour of Teal.\n", "docs/new.md": "# Eel\n\nThe eel sleeps.\n"}
+        )
         after = daemon.send(opening, token=token).json["result"]["instructions"]
         assert "harbour of Teal" in after and "harbour of Teal" not in before
         assert daemon.search("eel sleeps", token=token).payload["results"][0]["citation"]["source"] == "docs/new.md"
@@ -389,7 +395,12 @@ def test_what_changes_an_answer_changes_the_digest_and_what_does_not_does_not(ot
     usual = digest()
     same = {"RAG_MCP_CLIENT_PROFILE": "auditor", "RAG_MCP_LOG_LEVEL": "debug", "RAG_MCP_CORPUS_ROOT": "elsewhere"}
     assert all(digest(**{name: value}) == usual for name, value in same.items())
-    different = {"RAG_MCP_POLICY": "other.yaml", "RAG_MCP_EMBEDDER": "minilm", "RAG_MCP_COLLECTION": "x", "RAG_MCP_DB_PATH": "y"}
+    different = {
+        "RAG_MCP_POLICY": "other.yaml",
+        "RAG_MCP_EMBEDDER": "minilm",
+        "RAG_MCP_COLLECTION": "x",
+        "RAG_MCP_DB_PATH": "y",
+    }
     assert len({usual, *(digest(**{name: value}) for name, value in different.items())}) == 5
 
 

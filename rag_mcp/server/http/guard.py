@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     Headers = Sequence[tuple[bytes, bytes]]
 
@@ -42,7 +42,8 @@ LOOPBACK_NAMES = frozenset({"127.0.0.1", "[::1]", "localhost", "rag-mcp.localhos
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?")
 _ORIGIN = re.compile(r"(https?)://([^/]+)")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-_DRAINED_BYTES = 16 * 1024 * 1024
+_DROPPED_BYTES = 16 * 1024 * 1024
+_DROPPED_S = 2.0
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -103,28 +104,40 @@ def _is_own(origin: str, port: str, names: frozenset[str]) -> bool:
 
 
 async def whole_body(headers: Headers, receive: Receive, limits: Limits = USUAL) -> bytes:
-    """The request's body. Raises Refusal for one that is too large or too slow.
-
-    One that is a little too large is read to its end and dropped, or its sender would see a broken connection in place
-    of the answer.
-    """
-    declared = next(iter(values_of(b"content-length", headers)), "0")
-    if int(declared) > limits.body_bytes and (int(declared) > _DRAINED_BYTES or values_of(b"expect", headers)):
+    """The request's body. Raises Refusal for one that is too large or too slow."""
+    if _declared(headers) > limits.body_bytes:
         raise _too_large(limits)
     parts, size = [], 0
     with anyio.move_on_after(limits.body_s):
-        while size <= _DRAINED_BYTES:
+        while True:
             message = await receive()
             if message["type"] != "http.request":
                 raise Refusal(400, "incomplete_body")
-            size += len(message.get("body", b""))
-            parts.append(message.get("body", b"")) if size <= limits.body_bytes else parts.clear()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limits.body_bytes:
+                raise _too_large(limits)
             if not message.get("more_body"):
-                break
-        if size > limits.body_bytes:
-            raise _too_large(limits)
-        return b"".join(parts)
+                return b"".join(parts)
     raise Refusal(408, "timeout", f"The body did not come within {limits.body_s:g} seconds.")
+
+
+async def _rest_dropped(headers: Headers, receive: Receive) -> None:
+    """Read on to the end of a body that nobody wants: its sender would see a broken connection in place of the answer. Not
+    of one that is huge, or that waits to be asked for."""
+    if _declared(headers) > _DROPPED_BYTES or values_of(b"expect", headers):
+        return
+    size = 0
+    with anyio.move_on_after(_DROPPED_S):
+        while size <= _DROPPED_BYTES:
+            message = await receive()
+            size += len(message.get("body", b""))
+            if not message.get("more_body"):
+                return
+
+
+def _declared(headers: Headers) -> int:
+    return int(next(iter(values_of(b"content-length", headers)), "0"))
 
 
 def _too_large(limits: Limits) -> Refusal:
@@ -172,10 +185,20 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._under_way += 1
+        more = True
+
+        async def heard() -> Message:
+            nonlocal more
+            message = await receive()
+            more = message.get("more_body", False)
+            return message
+
         try:
             check_caller(scope["headers"], self._names)
-            await self._app(scope, receive, send)
+            await self._app(scope, heard, send)
         except Refusal as refusal:
+            if more:
+                await _rest_dropped(scope["headers"], receive)
             body = {"error": refusal.error, **({"message": refusal.message} if refusal.message else {})}
             # What of the request was not read must not be taken for the next one.
             await say(send, refusal.status, body, {**refusal.headers, "Connection": "close"})
