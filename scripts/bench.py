@@ -4,6 +4,7 @@
     python3 scripts/bench.py search --corpus DIR                latency of one question, in process and over MCP
     python3 scripts/bench.py start  --corpus DIR                process start to first reply, against a bare MCP server
     python3 scripts/bench.py churn                              size of a store after many rounds of edits
+    python3 scripts/bench.py filters [--generated 5000]         what each filter costs beside the same question without it
 
 Run it with the environment's Python (.venv). Prints markdown tables; asserts nothing.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import platform
@@ -348,9 +350,73 @@ def size(folder: Path) -> int:
     return sum(seen.values())
 
 
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+# From one document in a thousand to nearly all.
+FILTERS: dict[str, dict[str, object]] = {
+    "tags, 1 in 10": {"tags": ["area/7"]},
+    "tags, all": {"tags": ["area"]},
+    "folder, 1 in 100": {"path": "07"},
+    "glob, 1 in 10": {"path": "**/*3.md"},
+    "since, half": {"since": "2031-07-02"},
+    "since and until, a day": {"since": "2031-03-04", "until": "2031-03-04"},
+    "where, 1 in 3": {"where": {"status": "open"}},
+    "where, all but a few": {"where": {"reviewed": True}},
+    "all together": {"tags": ["area"], "path": "0*", "since": "2031-02-01", "where": {"status": "open"}},
+}
+
+
+def bench_filters(options: argparse.Namespace) -> None:
+    """Each question is asked plain and with every filter in turn, so that what else the machine does falls on all alike."""
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus, db = Path(scratch, "corpus"), Path(scratch, "store")
+        for number in range(options.generated):
+            write(corpus / f"{number % 100:02d}" / f"note-{number:05d}.md", filed_note(number))
+        command("ingest", corpus, "--db", db, embedder="hash")
+        for tool, times in filter_times(db, options.runs).items():
+            head(f"{tool}, {options.generated} documents", "median ms", "beside unfiltered")
+            plain = statistics.median(times[""])
+            for name, each in times.items():
+                row(name or "unfiltered", f"{statistics.median(each):.1f}", f"{statistics.median(each) / plain:.2f}")
+
+
+def filed_note(number: int) -> str:
+    chance = random.Random(number)
+    words = " ".join(f"word{chance.randrange(4000)}" for _ in range(60))
+    return (
+        f"---\ntags: [area/{number % 10}]\nstatus: {('open', 'done', 'waiting')[number % 3]}\n"
+        f"reviewed: {'false' if number % 500 == 0 else 'true'}\ndate: 2031-{number % 12 + 1:02d}-{number % 28 + 1:02d}\n---\n"
+        f"# Note {number}\n\nThe node of a pod runs {words}.\n"
+    )
+
+
+def filter_times(db: Path, runs: int) -> dict[str, dict[str, list[float]]]:
+    from rag_mcp.config import Config
+    from rag_mcp.knowledge import KnowledgeBase
+    from rag_mcp.requests import ListRequest, SearchRequest
+
+    base = KnowledgeBase.open(Config.load({}, db_path=db, embedder="hash"))
+    base.warm_up()
+    times: dict[str, dict[str, list[float]]] = {"search_knowledge": {}, "list_documents": {}}
+    for turn in range(runs + 1):
+        for question, (name, arguments) in itertools.product(QUESTIONS, {"": {}, **FILTERS}.items()):
+            search = SearchRequest.parse({"query": question, "confidence": "normal", **arguments})
+            listing = ListRequest.parse(arguments)
+            begun = time.perf_counter()
+            base.search(search)
+            between = time.perf_counter()
+            base.list_documents(listing)
+            ended = time.perf_counter()
+            if turn:  # the first one fills what is kept
+                times["search_knowledge"].setdefault(name, []).append((between - begun) * 1000)
+                times["list_documents"].setdefault(name, []).append((ended - between) * 1000)
+    base.close()
+    return times
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ingest", "search", "start", "churn"))
+    parser.add_argument("what", choices=tuple(BENCHES))
     parser.add_argument("--corpus", type=Path, help="folder of markdown")
     parser.add_argument("--many", type=Path, help="a large folder, for the cost of an unchanged run")
     parser.add_argument("--db", type=Path, help="store to search (default: made for the run)")
@@ -359,13 +425,22 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=200, help="files of the churn corpus")
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
-    if options.what != "churn" and options.corpus is None:
+    if options.what in ("ingest", "search", "start") and options.corpus is None:
         parser.error("--corpus is needed")
     print(
         f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors\n"
     )
-    {"ingest": bench_ingest, "search": bench_search, "start": bench_start, "churn": bench_churn}[options.what](options)
+    BENCHES[options.what](options)
     return 0
+
+
+BENCHES = {
+    "ingest": bench_ingest,
+    "search": bench_search,
+    "start": bench_start,
+    "churn": bench_churn,
+    "filters": bench_filters,
+}
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ from rag_mcp.access.profiles import Rights, plan_access
 from rag_mcp.answers import SearchResponse
 from rag_mcp.models import SourceClass
 from rag_mcp.requests import SearchRequest
-from rag_mcp.search.document_filter import passing
+from rag_mcp.search.document_filter import passing, without_others
 from rag_mcp.search.present import access_refusal, present
 from rag_mcp.search.relevance import RelevanceModel
 from rag_mcp.search.retrieve import GenerationView, retrieve, scope_of
 from rag_mcp.search.score import score
 from rag_mcp.search.shape import Candidate
+from rag_mcp.stores.base import EVERYTHING
 
 __all__ = ["answer", "gather"]
 
@@ -29,10 +30,11 @@ def answer(request: SearchRequest, rights: Rights, view: GenerationView, model: 
     access = plan_access(rights.profile, request.source_class)
     if access.skipped_by_acl:
         return access_refusal(request, access, view)
-    wanted, sources = request.documents, None
-    if not wanted.empty:
-        sources = passing(wanted, view.facets(), view.shown(rights, request.source_class))
-    retrieved = retrieve(scope_of(request, access.classes, view, visible, sources))
+    documents = EVERYTHING
+    if not request.documents.empty:
+        shown = view.shown(rights, request.source_class)
+        documents = without_others(passing(request.documents, view.facets(), shown), shown)
+    retrieved = retrieve(scope_of(request, access.classes, view, visible, documents))
     return present(score(retrieved, model), retrieved, model)
 
 

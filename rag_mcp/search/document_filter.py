@@ -6,22 +6,29 @@ import difflib
 
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.search.facets import Facets
+from rag_mcp.stores.base import PassageFilter
 from rag_mcp.text.properties import DocumentFilter
 from rag_mcp.text.sanitize import printable
 
-__all__ = ["passing"]
+__all__ = ["passing", "without_others"]
 
 _NEAR = 5
 
 
-def passing(wanted: DocumentFilter, facets: Facets, shown: frozenset[str]) -> frozenset[str] | None:
-    """Paths of the documents ``shown`` that pass; None when that is all of them. Raises InvalidArgument for a property
-    that none of them has."""
+def passing(wanted: DocumentFilter, facets: Facets, shown: frozenset[str]) -> frozenset[str]:
+    """Paths of the documents ``shown`` that pass. Raises InvalidArgument for a property that none of them has."""
     for key in wanted.keys:
         if not facets.has_key(key, shown):
             raise _unknown(key, facets.keys_of(shown))
-    found = facets.select(wanted) & shown
-    return None if len(found) == len(shown) else found
+    return facets.select(wanted) & shown
+
+
+def without_others(passed: frozenset[str], shown: frozenset[str]) -> PassageFilter:
+    """The filter that leaves, of what is ``shown``, what ``passed``. An index pays for each document that a filter names,
+    so it names those that pass or the others, whichever are fewer."""
+    if 2 * len(passed) <= len(shown):
+        return PassageFilter(sources=passed)
+    return PassageFilter(left_out=shown - passed)
 
 
 def _unknown(key: str, known: list[str]) -> InvalidArgument:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -129,27 +129,24 @@ def _at(source: str, opened: OpenGeneration, rights: Rights) -> str | None:
 def page_documents(request: ListRequest, opened: OpenGeneration, rights: Rights) -> DocumentPage:
     """Documents in path order; ``next_cursor`` is None on the last page. Raises InvalidArgument for a foreign cursor, and
     NotFound for a ``linked_to`` that means no one document."""
-    after = _behind(request.cursor)
-    found: list[DocumentEntry] = []
-    visible = list(_visible(opened, rights, request.source_class))
+    after, files = _behind(request.cursor), opened.manifest.files
+    shown = opened.shown(rights, request.source_class)
+    below = _below(request.prefix, shown)
+    asked = shown if request.documents.empty else passing(request.documents, opened.facets, shown)
     if request.linked_to is not None:
-        linking = set(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
-        visible = [(path, entry) for path, entry in visible if path in linking]
-    below = _below(request.prefix, (path for path, _ in visible))
-    wanted = request.documents
-    if not wanted.empty:
-        filtered = passing(wanted, opened.facets, opened.shown(rights, request.source_class))
-        visible = visible if filtered is None else [(path, entry) for path, entry in visible if path in filtered]
-    for path, entry in visible:
-        if path <= after or not below(path) or request.project not in (None, entry.project):
-            continue
-        if len(found) == request.limit:
-            return DocumentPage(tuple(found), to_cursor(found[-1].source), opened.number)
-        title = single_line(entry.title)
-        kinds = entry.source_class, entry.project, entry.doc_class
-        dated = own_date(path, entry.properties, entry.file_day)
-        found.append(DocumentEntry(path, title, *kinds, len(entry.rows), *dated))
-    return DocumentPage(tuple(found), None, opened.number)
+        asked = asked.intersection(_backlinks(_meant(request.linked_to, opened, rights), opened, rights))
+    ahead = sorted(
+        path for path in asked if path > after and below(path) and request.project in (None, files[path].project)
+    )
+    page = ahead[: request.limit]
+    cursor = to_cursor(page[-1]) if len(ahead) > len(page) else None
+    return DocumentPage(tuple(_listed(path, files[path]) for path in page), cursor, opened.number)
+
+
+def _listed(path: str, entry: FileEntry) -> DocumentEntry:
+    kinds = entry.source_class, entry.project, entry.doc_class
+    dated = own_date(path, entry.properties, entry.file_day)
+    return DocumentEntry(path, single_line(entry.title), *kinds, len(entry.rows), *dated)
 
 
 def _behind(cursor: str | None) -> str:
@@ -157,11 +154,6 @@ def _behind(cursor: str | None) -> str:
     if after is None:
         raise InvalidArgument("cursor", "is not one that list_documents gave.")
     return after
-
-
-def _visible(opened: OpenGeneration, rights: Rights, requested: SourceClass | None) -> Iterator[tuple[str, FileEntry]]:
-    for path in sorted(opened.shown(rights, requested)):
-        yield path, opened.manifest.files[path]
 
 
 def _below(prefix: str | None, paths: Iterable[str]) -> Callable[[str], bool]:
@@ -181,16 +173,16 @@ def visible_counts(opened: OpenGeneration, rights: Rights) -> dict[SourceClass, 
     """{class: {files, chunks}} of every class of the profile; a class that holds nothing counts 0."""
     counts = {source_class: {"files": 0, "chunks": 0} for source_class in sorted(rights.profile.classes)}
     for source_class in rights.profile.classes:
-        for _, entry in _visible(opened, rights, source_class):
+        for path in opened.shown(rights, source_class):
             counts[source_class]["files"] += 1
-            counts[source_class]["chunks"] += len(entry.rows)
+            counts[source_class]["chunks"] += len(opened.manifest.files[path].rows)
     return counts
 
 
 def inventory(opened: OpenGeneration, rights: Rights, description: str = "") -> SourceInventory:
     """Counts per class; ``description`` is the setting that goes before what the corpus says of itself."""
-    visible = (entry for each in rights.profile.classes for _, entry in _visible(opened, rights, each))
-    projects = {entry.project for entry in visible if entry.project is not None}
+    visible = (path for each in rights.profile.classes for path in opened.shown(rights, each))
+    projects = {project for path in visible if (project := opened.manifest.files[path].project) is not None}
     return SourceInventory(
         profile=rights.profile.name,
         classes=visible_counts(opened, rights),

@@ -126,16 +126,16 @@ def scope_of(
     classes: Sequence[SourceClass],
     view: GenerationView,
     visible: Callable[[SourceClass, str], bool],
-    sources: frozenset[str] | None = None,
+    documents: PassageFilter = EVERYTHING,
 ) -> Scope:
-    """The scope of ``request`` in ``classes``: ``as_of`` becomes, for each series, the day that was valid then, and its
-    filters the only documents (``sources``) that they leave."""
+    """The scope of ``request`` in ``classes``: ``as_of`` becomes, for each series, the day that was valid then; what its
+    filters of documents leave is in ``documents``."""
     scope = Scope(request, view, tuple(classes), visible)
     days: dict[str, str] | None = None
     if request.as_of is not None:
         states = {series: state_on(scope.days_of(series), request.as_of) for series in view.series_days()}
         days = {series: day for series, day in states.items() if day is not None}
-    filters = PassageFilter(request.project, request.doc_class, valid_days=days, sources=sources)
+    filters = replace(documents, project=request.project, doc_class=request.doc_class, valid_days=days)
     return replace(scope, filters=filters)
 
 
@@ -247,8 +247,8 @@ def _nearest(
     if scope.filters.empty:
         return vectors.query(source_class, vector, depth)
     keywords = scope.view.keywords
-    allowed = keywords.matching_ids([source_class], scope.filters, _EXACT_ROWS)
-    if allowed is not None:
+    few = scope.filters.sources is None or len(scope.filters.sources) <= _EXACT_ROWS
+    if few and (allowed := keywords.matching_ids([source_class], scope.filters, _EXACT_ROWS)) is not None:
         similar = vectors.similarities(source_class, vector, allowed)
         return [VectorHit(i, cosine) for i, cosine in similar.items()]
     limit = depth
@@ -266,7 +266,7 @@ def _passes(chunk: Chunk, filters: PassageFilter) -> bool:
         return False
     if filters.doc_class is not None and chunk.doc_class is not filters.doc_class:
         return False
-    if filters.sources is not None and chunk.source not in filters.sources:
+    if chunk.source in filters.left_out or not (filters.sources is None or chunk.source in filters.sources):
         return False
     if filters.valid_days is None or chunk.series is None:
         return True

@@ -35,13 +35,14 @@ __all__ = [
 class PassageFilter:
     """Which passages are looked at, beyond the class. ``valid_days`` maps a series to the one day asked for
     (``as_of``); chunks of a series not in the map are left out when the map is not None, chunks outside any series
-    stay. ``sources`` are the only documents asked for, None for all.
+    stay. ``sources`` are the only documents asked for, None for all but those ``left_out``.
     """
 
     project: str | None = None
     doc_class: DocClass | None = None
     valid_days: Mapping[str, str] | None = None
     sources: frozenset[str] | None = None
+    left_out: frozenset[str] = frozenset()
 
     @property
     def empty(self) -> bool:

@@ -17,6 +17,7 @@ from support import Library, growth
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.requests import ListRequest
+from rag_mcp.search.document_filter import without_others
 from rag_mcp.search.facets import facets_of
 from rag_mcp.stores.embedded.manifest_file import read_manifest, write_manifest
 from rag_mcp.stores.manifest import FileEntry
@@ -203,6 +204,15 @@ def same(held: object, wanted: object) -> bool:
 @given(files, narrowings)
 def test_a_filter_selects_what_looking_at_each_document_selects(files, narrowing):
     assert facets_of(files).select(narrowing) == {path for path in files if asked_for(narrowing, path, files[path])}
+
+
+@given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))
+def test_an_index_is_told_those_that_pass_or_the_others_whichever_are_fewer(shown, selected):
+    passed = shown & selected
+    told = without_others(passed, shown)
+    named = told.left_out if told.sources is None else told.sources
+    assert len(named) <= len(shown) / 2
+    assert passed == (shown if told.sources is None else shown & told.sources) - told.left_out
 
 
 wire = st.fixed_dictionaries(

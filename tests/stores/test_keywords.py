@@ -425,6 +425,20 @@ def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
     assert reader.matching_ids([DOCS], PassageFilter(), 2) is None
 
 
+def test_documents_are_asked_for_or_left_out_and_the_scores_stay(tmp_path):
+    reader = write(tmp_path / "kw", *(chunk(name, "boiler log", source=f"{name}.md") for name in ("a", "b", "\u00f1")))
+    whole = {hit.id: hit.bm25 for hit in reader.search("boiler", [DOCS], 5)}
+    for filters, left in (
+        (PassageFilter(sources=frozenset({"\u00f1.md", "z.md"})), ["\u00f1"]),
+        (PassageFilter(sources=frozenset()), []),
+        (PassageFilter(left_out=frozenset({"\u00f1.md", "z.md"})), ["a", "b"]),
+    ):
+        assert {hit.id: hit.bm25 for hit in reader.search("boiler", [DOCS], 5, filters=filters)} == {
+            name: whole[name] for name in left
+        }
+        assert reader.matching_ids([DOCS], filters, 5) == set(left)
+
+
 def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filter(tmp_path):
     reader = write(
         tmp_path / "kw",

@@ -81,8 +81,10 @@ class ClassIndex:
     def restricted(self, query: Any, filters: PassageFilter) -> Any:
         """The same scores, only where the filters hold."""
         occur = self.tantivy.Occur
-        musts = [(occur.Must, self.constant(condition, 0.0)) for condition in self._conditions(filters)]
-        return self.tantivy.Query.boolean_query([(occur.Must, query), *musts]) if musts else query
+        clauses = [(occur.Must, self.constant(condition, 0.0)) for condition in self._conditions(filters)]
+        if filters.left_out:
+            clauses.append((occur.MustNot, self.one_of("source", set(map(raw, filters.left_out)))))
+        return self.tantivy.Query.boolean_query([(occur.Must, query), *clauses]) if clauses else query
 
     def among(self, scored: Sequence[Any], ids: Collection[str]) -> dict[str, float]:
         """Sum of the scores for each of the ids, 0.0 for those that match nothing."""
@@ -132,8 +134,10 @@ class ClassIndex:
             id_ = self._ids[key] = str(self.searcher.doc(address)["id"][0])
         return id_
 
-    def matching(self, filters: PassageFilter, limit: int) -> set[str]:
-        return self.some_ids(self.restricted(self.everything(), filters), limit)
+    def matching(self, filters: PassageFilter, limit: int) -> set[str] | None:
+        """Of all passages that match; None when they are more than ``limit``."""
+        hits = self.searcher.search(self.restricted(self.everything(), filters), limit + 1, False).hits
+        return None if len(hits) > limit else {self.id_at(address) for _, address in hits}
 
     def some_ids(self, query: Any, limit: int) -> set[str]:
         """Of at most ``limit`` passages that match, in no order."""

@@ -79,9 +79,9 @@ class TantivyReader:
 
     def matching_ids(self, classes: Collection[SourceClass], filters: PassageFilter, limit: int) -> set[str] | None:
         ids: set[str] = set()
-        for some in self._ask(classes, lambda index: index.matching(filters, limit + 1)):
-            ids |= some
-            if len(ids) > limit:
+        for some in self._ask(classes, lambda index: index.matching(filters, limit)):
+            ids |= some or set()
+            if some is None or len(ids) > limit:
                 return None
         return ids
 
