@@ -238,7 +238,7 @@ def _tool(tool: contract.ToolSpec) -> list[str]:
     parts = [f"## {tool.name}\n", f"{tool.description}\n"]
     properties = tool.input_schema["properties"]
     if properties:
-        required = tool.input_schema["required"]
+        required = tool.input_schema.get("required", ())
         rows = [_argument(name, schema, name in required) for name, schema in properties.items()]
         parts.append(table(("argument", "type", "default", "allowed", "meaning"), rows))
     else:
@@ -397,7 +397,7 @@ def tools_table() -> str:
     rows = []
     for tool in contract.TOOLS:
         schema = tool.input_schema
-        names = [f"`{name}`" if name in schema["required"] else name for name in schema["properties"]]
+        names = [f"`{name}`" if name in schema.get("required", ()) else name for name in schema["properties"]]
         rows.append((f"[`{tool.name}`](#{tool.name})", ", ".join(names) or "none", PURPOSES[tool.name]))
     return table(("tool", "arguments (`required`)", "answers with"), rows)
 

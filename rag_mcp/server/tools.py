@@ -297,7 +297,7 @@ def _anonymous(schema: Json) -> Json:
 
 @cache
 def _input(model: Any) -> Json:
-    return _schema_of(model, "validation")
+    return {name: value for name, value in _schema_of(model, "validation").items() if value != []}
 
 
 @cache
