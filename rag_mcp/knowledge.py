@@ -95,7 +95,7 @@ class KnowledgeBase:
         from rag_mcp.search.calibrated import relevance_model
 
         rights = self._rights(live)
-        model = relevance_model(self.store_root if self._calibrated else None, live.identity)
+        model = relevance_model(self.store_root if self._calibrated else None, live.identity, live.notes)
         return answer(request, rights, live.view(self._embedder, request.mode), model)
 
     def get_document(self, request: DocumentRequest) -> Document:

@@ -17,7 +17,7 @@ from rag_mcp.errors import CorpusError, InvalidArgument, RagMcpError, StoreAbsen
 from rag_mcp.ingest.options import IngestOptions
 from rag_mcp.models import Mode, Skipped
 from rag_mcp.places import same_folder
-from rag_mcp.search.calibrated import write_calibration
+from rag_mcp.search.calibrated import relevance_in_words, write_calibration
 from rag_mcp.search.relevance import Calibration
 from rag_mcp.stores.embedded.absent import live_generation
 from rag_mcp.stores.embedded.cache import check_cache
@@ -329,6 +329,7 @@ def _check_store(config: Config) -> Iterator[Finding]:
         "the store's" if built == configured else "not the one the store was built with; set RAG_MCP_EMBEDDER or ingest"
     )
     yield Finding("embedder", built == configured, f"{config.embedder}: {detail}")
+    yield Finding("relevance", *relevance_in_words(store.root, info.identity, info.notes))
     yield _permissions(store)
     other = made_from(store.root)
     foreign = config.corpus_root is not None and other is not None and not same_folder(other, config.corpus_root)

@@ -35,6 +35,7 @@ PURE = (
     "ingest/plan.py",
     "text/series.py",
     "text/dates.py",
+    "text/scripts.py",
     "text/hidden.py",
     *(f"text/{name}.py" for name in ("chunking", "limits", "lines", "sections", "stubs", "spans", "units", "cuts")),
     "text/filetypes.py",

@@ -123,9 +123,25 @@ def _run_ingest(config: Config, *, options: IngestOptions, record: RunLog | None
     def run() -> tuple[int, IngestSummary]:
         summary = run_with_progress(config, options, enabled=not (quiet or as_json))
         print_summary(summary, options, quiet=quiet, as_json=as_json, said=record is not None)
+        if summary.published and not (quiet or as_json or record is not None):
+            _say_relevance(config, summary)
         return STRICT if options.strict and (summary.skipped or summary.unmet) else 0, summary
 
     return run()[0] if record is None else logged(record, run)
+
+
+def _say_relevance(config: Config, summary: IngestSummary) -> None:
+    """Say so when no levels are shipped for the embedder, and what stands in for them."""
+    from rag_mcp.embedders.bounds import is_known
+    from rag_mcp.search.calibrated import relevance_in_words
+    from rag_mcp.stores.embedded.generations import GenerationStore
+    from rag_mcp.stores.embedded.place import store_root
+
+    store = GenerationStore(store_root(config))
+    info = store.info(summary.generation or 0)
+    if not is_known(str(info.identity.get("embedder_name", ""))):
+        _, words = relevance_in_words(store.root, info.identity, info.notes)
+        say(f"Relevance: {one_line(words)}.")
 
 
 def _settings(given: Iterable[str]) -> dict[str, str]:

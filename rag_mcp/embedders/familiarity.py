@@ -4,10 +4,11 @@ model knows none of its words. Both are read off the tokenizer: which scripts it
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+from rag_mcp.text.scripts import LATIN, script_of
 
 __all__ = ["WordPieces", "familiarity", "known_scripts", "words_of"]
 
@@ -40,15 +41,7 @@ def known_scripts(vocabulary: Iterable[str]) -> frozenset[str]:
         if not token.isascii():
             letters = [char for char in token if char.isalpha()]
             counts.update([script_of(letters[0])] if len(letters) > 1 else [])
-    return frozenset({_LATIN, *(script for script, count in counts.items() if count >= _LEAST_TOKENS)})
-
-
-def script_of(letter: str) -> str:
-    """The first word of a letter's Unicode name: LATIN, THAI, CJK."""
-    return _LATIN if letter.isascii() else unicodedata.name(letter, "").partition(" ")[0]
-
-
-_LATIN = "LATIN"
+    return frozenset({LATIN, *(script for script, count in counts.items() if count >= _LEAST_TOKENS)})
 
 
 def familiarity(words: Iterable[WordPieces], scripts: Collection[str]) -> float:

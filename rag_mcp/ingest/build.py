@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from rag_mcp.embedders.bounds import BOUNDS, is_known, measured_bounds
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.next import Next
@@ -53,8 +54,21 @@ def _build(job: BuildJob, write: StoreWrite) -> None:
     step(Step.MANIFEST_WRITTEN)
     write.verify(manifest)
     step(Step.VERIFIED)
-    notes = {**job.run.notes(), "openings": manifest.openings()}
+    notes = {**job.run.notes(), **_bounds(job), "openings": manifest.openings()}
     write.seal(manifest, created_at=datetime.now(UTC).isoformat(timespec="seconds"), notes=notes)
     step(Step.SEALED)
     record_withdrawals(job.run, manifest, write.number, job.base)
     write.publish()
+
+
+def _bounds(job: BuildJob) -> dict[str, object]:
+    """Where the cosines of a model lie that no relevance weights are shipped for: as the generation before has it, else
+    measured now."""
+    embedder, live = job.run.embedder, job.base.live
+    if is_known(embedder.identity.name):
+        return {}
+    if live is not None and live.info.identity.get("embedder") == embedder.identity.fingerprint:
+        known = live.info.notes.get(BOUNDS)
+        if known is not None:
+            return {BOUNDS: known}
+    return {BOUNDS: measured_bounds(embedder.opened)}

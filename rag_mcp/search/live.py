@@ -50,6 +50,10 @@ class Live:
     def identity(self) -> Mapping[str, object]:
         return self.generation.generation.info.identity
 
+    @property
+    def notes(self) -> Mapping[str, object]:
+        return self.generation.generation.info.notes
+
     def view(self, embedder: LazyEmbedder, mode: Mode) -> GenerationView:
         """What one question of this mode reads; it waits a moment for vectors that are still loading, if it needs them."""
         self.generation.begin_loading()

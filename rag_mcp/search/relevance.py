@@ -19,9 +19,11 @@ from rag_mcp.models import Evidence, Level, Mode
 from rag_mcp.stores.base import KeywordEvidence
 
 __all__ = [
+    "ABROAD",
     "FEATURES",
     "Calibration",
     "RelevanceModel",
+    "Scale",
     "Thresholds",
     "Trust",
     "feature_values",
@@ -35,6 +37,8 @@ FULL_SIZE = 3_000
 LEAST_SIZE = 30
 
 FEATURES = ("cosine", "term_share", "bm25_share", "title_share", "exact")
+# Among the features, but weighed by no head: 1.0 picks the head for passages in another language than the question.
+ABROAD = "other_language"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,18 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """Cosines between which a model says anything: ``low`` is 0 to the heads and ``high`` 1. Models differ in where their
+    cosines lie, so weights hold for one scale."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def of(self, cosine: float) -> float:
+        return (cosine - self.low) / (self.high - self.low)
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """Weights for one set of branches: log odds = intercept + sum of weight x feature.
 
@@ -96,15 +112,21 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class RelevanceModel:
-    """One head for each search mode; a hybrid search whose vector branch failed uses the keyword head."""
+    """One head for each search mode; a hybrid search whose vector branch failed uses the keyword head.
+
+    ``abroad`` is for passages in another language than the question, which share at most names with it; only a model
+    that knows several languages has one. Its probabilities meet the thresholds of the hybrid head.
+    """
 
     name: str
     trust: Trust
     heads: Mapping[Mode, Head]
+    scale: Scale = Scale()
+    abroad: Head | None = None
 
     def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
         """Probability (0..1) that a passage with these features answers."""
-        head = self.heads[mode]
+        head = self._head(mode, features)
         return recalibrated(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, head.logit(features))))), head.points)
 
     def thresholds(self, mode: Mode, *, passages: int) -> Thresholds:
@@ -117,9 +139,14 @@ class RelevanceModel:
 
     def explain(self, mode: Mode, features: Mapping[str, float]) -> dict[str, float]:
         """What each feature adds to the log odds."""
-        head = self.heads[mode]
+        head = self._head(mode, features)
         parts = {name: round(weight * features[name], 4) for name, weight in head.weights.items()}
         return {"intercept": round(head.intercept, 4), **parts}
+
+    def _head(self, mode: Mode, features: Mapping[str, float]) -> Head:
+        if self.abroad is not None and mode is not Mode.FTS and features.get(ABROAD):
+            return self.abroad
+        return self.heads[mode]
 
     def calibrated(self, heads: Mapping[Mode, Calibration]) -> RelevanceModel:
         """The same ranking with a corpus owner's probabilities and thresholds."""
@@ -161,7 +188,12 @@ def size_bonus(passages: int) -> float:
 
 
 def feature_values(
-    evidence: Evidence, keyword: KeywordEvidence | None, *, trust: Trust, familiarity: float
+    evidence: Evidence,
+    keyword: KeywordEvidence | None,
+    *,
+    trust: Trust,
+    familiarity: float,
+    scale: Scale = Scale(),  # noqa: B008 - frozen
 ) -> dict[str, float]:
     """Features in [0, 1] (cosine in [-1, 1]); a branch that did not run contributes 0.
 
@@ -172,7 +204,7 @@ def feature_values(
     return {
         "cosine": 0.0
         if evidence.cosine is None
-        else trust.believed(evidence.cosine, familiarity, evidence.term_share or 0.0),
+        else trust.believed(scale.of(evidence.cosine), familiarity, evidence.term_share or 0.0),
         "term_share": evidence.term_share or 0.0,
         # Without a single word of content in common, BM25 has only counted words that stand everywhere.
         "bm25_share": min(1.0, (evidence.bm25 or 0.0) / bound) if bound > 0 and evidence.term_share else 0.0,
@@ -196,13 +228,19 @@ def load_model(embedder_name: str) -> RelevanceModel:
 
 
 def parse_model(name: str, raw: Mapping[str, object]) -> RelevanceModel:
-    heads, trust = raw["heads"], raw["trust"]
-    assert isinstance(heads, dict) and isinstance(trust, dict)
-    return RelevanceModel(name, Trust(**trust), {Mode(mode): _head(value) for mode, value in heads.items()})
+    heads, trust, scale = raw["heads"], raw["trust"], raw.get("scale", {})
+    assert isinstance(heads, dict) and isinstance(trust, dict) and isinstance(scale, dict)
+    return RelevanceModel(
+        name,
+        Trust(**trust),
+        {Mode(mode): _head(value) for mode, value in heads.items() if mode != ABROAD},
+        Scale(**scale),
+        _head(heads[ABROAD]) if ABROAD in heads else None,
+    )
 
 
 def _head(raw: Mapping[str, object]) -> Head:
-    weights, thresholds = raw["weights"], raw["thresholds"]
+    weights, thresholds = raw["weights"], raw.get("thresholds", {"high": 1.0, "medium": 1.0})
     assert isinstance(weights, dict) and isinstance(thresholds, dict)
     return Head(
         float(str(raw["intercept"])),

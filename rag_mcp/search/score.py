@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rag_mcp.models import Level
-from rag_mcp.search.relevance import RelevanceModel, feature_values
+from rag_mcp.search.relevance import ABROAD, RelevanceModel, feature_values
 from rag_mcp.search.retrieve import Retrieved
 from rag_mcp.search.shape import RARE_EXACT, Candidate
+from rag_mcp.text.scripts import in_another_language
 
 __all__ = ["lift_exact", "all_low", "score"]
 
@@ -19,9 +20,18 @@ def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
     if mode is None:
         return []
     thresholds = model.thresholds(mode, passages=retrieved.passages)
+    question = retrieved.scope.request.query
     candidates = []
     for match in retrieved.matches:
-        features = feature_values(match.evidence, match.keyword, trust=model.trust, familiarity=retrieved.familiarity)
+        features = feature_values(
+            match.evidence,
+            match.keyword,
+            trust=model.trust,
+            familiarity=retrieved.familiarity,
+            scale=model.scale,
+        )
+        if model.abroad is not None and in_another_language(question, match.chunk.text, language=match.chunk.language):
+            features[ABROAD] = 1.0
         probability = model.probability(mode, features)
         level = thresholds.level(probability)
         candidates.append(Candidate(match.chunk, match.evidence, features, match.rrf, probability, level))

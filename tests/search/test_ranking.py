@@ -210,7 +210,7 @@ def test_cut_text_ends_at_a_line_a_sentence_or_a_word(text, limit, cut):
     assert cut_text(text, limit) == cut
 
 
-@pytest.mark.parametrize("name", ["minilm", "minilm-int8", "default"])
+@pytest.mark.parametrize("name", ["minilm", "minilm-int8", "multilingual-e5-small", "default"])
 def test_probability_never_falls_when_any_feature_rises(name):
     model = load_model(name)
     for mode, head in model.heads.items():
