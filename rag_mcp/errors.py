@@ -10,6 +10,7 @@ RagMcpError
 ├── ConfigError                config_error
 │   └── PolicyError            policy_invalid       unusable policy file: line and kind; its words only for the operator
 ├── ServerRunning              server_running       a server of this store runs already, or does not end
+├── ServerGone                 server_gone          none runs that answers as this process would, and none could be started
 ├── CorpusError                corpus_error
 │   └── CorpusShrunk           corpus_shrunk        refused: the folder suddenly looks (nearly) empty
 ├── StoreError                 store_error
@@ -46,6 +47,7 @@ __all__ = [
     "NotFound",
     "PolicyError",
     "RagMcpError",
+    "ServerGone",
     "ServerRunning",
     "StoreAbsent",
     "StoreDamaged",
@@ -103,6 +105,10 @@ class PolicyError(ConfigError):
 
 class ServerRunning(RagMcpError):
     code = "server_running"
+
+
+class ServerGone(RagMcpError):
+    code = "server_gone"
 
 
 class CorpusError(RagMcpError):

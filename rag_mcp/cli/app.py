@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_mcp import __version__
+from rag_mcp.cli.connect import connect
 from rag_mcp.cli.evaluate import calibrate, evaluate
 from rag_mcp.cli.hosts import client_config
 from rag_mcp.cli.ingest import ingest, watch
@@ -43,6 +44,7 @@ app.command("eval")(evaluate)
 app.command()(calibrate)
 app.command("client-config")(client_config)
 app.command()(serve)
+app.command()(connect)
 app.add_typer(token)
 app.add_typer(models, name="models")
 

@@ -6,6 +6,7 @@ import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rag_mcp.server.http.client import PROFILE_HEADER
 from rag_mcp.server.http.guard import USUAL, Limits, Refusal, Slots, say, values_of, whole_body
 from rag_mcp.server.http.profiles import Profiles
 from rag_mcp.server.http.tokens import TokenWatch
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
     from rag_mcp.server.http.guard import Headers
 
-__all__ = ["PROFILE_HEADER", "App", "Caller", "Gate"]
+__all__ = ["App", "Caller", "Gate"]
 
-# With which a process of the same user, who could open the store itself, says its profile.
-PROFILE_HEADER = "Rag-Mcp-Profile"
 _MOST_CALLS = 512  # of one caller at once; four of them are searched for at a time
 
 
