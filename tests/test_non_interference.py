@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import tempfile
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,33 @@ FILTERS: tuple[dict[str, Any], ...] = (
     {"where": {"title": "lamp"}},
 )
 
+# A file that says no date of its own has that of its file: one day in all stores, whenever they are built.
+FILE_TIME = 1_935_900_000  # in May 2031
+filters = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "tags": st.sampled_from(["harbour", "harbour/east", "zyxcanary", ["harbour", "#east"]]),
+            "path": st.sampled_from(["docs", "docs/pier", "**/lamp*", "journal", "*/*.md", "docs/denied/**"]),
+            "since": st.sampled_from(["2031-05-01", "2031-05-02", "2031-05-07"]),
+            "until": st.sampled_from(["2031-05-02", "2031-05-03", "2032-01-01"]),
+            "where": st.sampled_from(
+                [
+                    {"keep": "pier"},
+                    {"keeper": "quay"},
+                    {"keepe": 1},
+                    {"zyxcanar": 1},
+                    {"date": "2031-05-02", "keep": "pier"},
+                ]
+            ),
+            "source_class": st.sampled_from(["all", *CLASSES]),
+            "project": st.sampled_from(["pier", "quay"]),
+        },
+    ),
+    min_size=1,
+    max_size=4,
+)
+
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=25).map(" ".join)
 stems = st.sampled_from(
     [
@@ -99,7 +128,7 @@ def hidden_files(draw: st.DrawFn, classes: tuple[str, ...]) -> dict[str, str | b
         source_class = draw(st.sampled_from(classes))
         place = f"{FOLDERS[source_class]}/{draw(st.sampled_from(['', 'pier/', f'{canary}/']))}"
         path = f"{place}{draw(stems)}.{ENDING.get(source_class, 'md')}"
-        text = f"---\ntitle: {canary}\naliases: [{canary}]\ntags: [harbour]\nkeeper: quay\n{canary}: 1\n---\n# {draw(texts)[:40]}\n\n{words}\n"
+        text = f"---\ntitle: {canary}\naliases: [{canary}]\ntags: [harbour]\nkeeper: quay\n{canary}: 1\ndate: 2031-05-02\n---\n# {draw(texts)[:40]}\n\n{words}\n"
         if kind == "class":
             found[path] = text
         elif kind == "copy":
@@ -130,8 +159,10 @@ queries = st.lists(
 )
 
 
-def everything(caller: Caller, questions: list[str], paths: list[str], *, named: bool = True) -> list[str]:
-    """All answers to these questions and about these paths, each as one JSON text."""
+def everything(
+    caller: Caller, questions: list[str], paths: list[str], narrowed: Sequence[dict[str, Any]], *, named: bool = True
+) -> list[str]:
+    """All answers to these questions and about these paths, plain and ``narrowed``, each as one JSON text."""
     answers: list[Any] = []
     classes = ("all", *CLASSES) if named else ("all",)
     for question, mode in itertools.product(questions, ("hybrid", "fts", "vector")):
@@ -140,8 +171,13 @@ def everything(caller: Caller, questions: list[str], paths: list[str], *, named:
         answers.append(caller.search(question, mode=mode, neighbours=3))
     for arguments in ({"project": "pier"}, {"project": "quay"}, {"doc_class": "handoff"}, {"as_of": "2031-05-03"}):
         answers.append(caller.search(questions[0], **arguments))
-    for arguments in FILTERS:
-        answers += [caller.search(questions[0], **arguments), caller.ask("list_documents", **arguments)]
+    for arguments in (*FILTERS, *(each for each in narrowed if named or "source_class" not in each)):
+        answers += [caller.search(question, **arguments, neighbours=1, explain=True) for question in questions]
+        answers += [
+            caller.search(questions[0], **arguments, mode=mode, confidence="strict") for mode in ("fts", "vector")
+        ]
+        answers += [caller.ask("list_documents", **arguments, limit=limit) for limit in (2, 100)]
+        answers += [caller.ask("list_documents", **arguments, linked_to=name) for name in (NAMES[:2] if named else ())]
     answers += [caller.ask("list_documents", source_class=name, limit=2) for name in classes]
     answers += [
         caller.ask("list_documents", prefix=prefix)
@@ -163,12 +199,20 @@ def store_of(folder: Path, files: dict[str, str | bytes]) -> Library:
     (folder / "policy.yaml").write_text(POLICY, encoding="utf-8")
     library = Library(folder / "corpus", folder / "store", policy_path=folder / "policy.yaml")
     library.write(files)
+    for name in files:
+        os.utime(library.corpus / name, (FILE_TIME, FILE_TIME))
     library.ingest()
     return library
 
 
 def assert_no_interference(
-    profile: str, visible: dict[str, str], hidden: dict[str, str | bytes], questions: list[str], *, named: bool = True
+    profile: str,
+    visible: dict[str, str],
+    hidden: dict[str, str | bytes],
+    questions: list[str],
+    narrowed: Sequence[dict[str, Any]] = (),
+    *,
+    named: bool = True,
 ) -> None:
     copied = next(iter(visible.values()))
     hidden = {path: copied if text == "COPY" else text for path, text in hidden.items() if path not in visible}
@@ -178,8 +222,8 @@ def assert_no_interference(
             store_of(Path(where, "alone"), dict(visible)) as alone,
             store_of(Path(where, "beside"), {**visible, **hidden}) as beside,
         ):
-            without = everything(Caller(alone, profile), questions, paths, named=named)
-            with_hidden = everything(Caller(beside, profile), questions, paths, named=named)
+            without = everything(Caller(alone, profile), questions, paths, narrowed, named=named)
+            with_hidden = everything(Caller(beside, profile), questions, paths, narrowed, named=named)
         for mine, other in zip(without, with_hidden, strict=True):
             assert mine == other
         told = "\n".join(with_hidden).lower()
@@ -204,13 +248,14 @@ def test_nothing_hidden_changes_a_byte_of_any_answer(data):
         data.draw(visible_files(classes)),
         data.draw(hidden_files(HIDDEN_FROM[profile])),
         data.draw(queries),
+        data.draw(filters),
     )
 
 
 @settings(deadline=None, max_examples=5, suppress_health_check=list(HealthCheck), phases=PHASES)
-@given(visible_files(("docs", "memory", "code")), hidden_files(("config",)), queries)
-def test_a_class_that_must_be_named_changes_nothing_where_it_is_not_named(visible, hidden, questions):
-    assert_no_interference("auditor", visible, hidden, questions, named=False)
+@given(visible_files(("docs", "memory", "code")), hidden_files(("config",)), queries, filters)
+def test_a_class_that_must_be_named_changes_nothing_where_it_is_not_named(visible, hidden, questions, narrowed):
+    assert_no_interference("auditor", visible, hidden, questions, narrowed, named=False)
 
 
 def test_a_hidden_series_a_hidden_copy_and_a_hidden_project_leave_no_trace():

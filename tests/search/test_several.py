@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -413,6 +414,7 @@ def test_nothing_hidden_in_one_corpus_changes_a_byte_of_any_answer(own):
         "private/saw.md": "# Saw secrets\n\nThe band saw is sharpened by the tin man, price 99.\n",
         "memory/belt.md": "# Belt\n\nThe belt BX-7731 and oak boards, QQ-4242 zebra.\n",
         "shut.md": "---\naccess: none\nowner: Mo\n---\n# Shut\n\nBand saw belt oak zebra [[saw]].\n",
+        "memory/owner.md": "---\nowners: Mo\nowner: Ines\ntags: [tool]\ndate: 2031-05-06\n---\nBand saw of [[belt]]. #tool\n",
     }
     own.ingest(policy_path=policies)
     before = _everything(own, policies)
@@ -421,6 +423,18 @@ def test_nothing_hidden_in_one_corpus_changes_a_byte_of_any_answer(own):
     assert _everything(own, policies) == before
     own.ingest()
     assert "tin man" in json.dumps(plain(own.several().search(asked("tin man")))), "the policy is what hides it"
+
+
+NARROWED = (
+    {"tags": "tool"},
+    {"path": "mill/memory"},
+    {"path": "**/*e*.md"},
+    {"since": "2031-05-06"},
+    {"until": "2031-05-05"},
+    {"where": {"owner": "Ines"}},
+    {"where": {"owners": "Mo"}},
+    {"where": {"owne": "Mo"}},
+)
 
 
 def _everything(two: Two, policies: str) -> str:
@@ -435,6 +449,17 @@ def _everything(two: Two, policies: str) -> str:
             answers.append(answer_payload(base.get_document(DocumentRequest(source))))
         except NotFound as error:
             answers.append(contract.error_payload(error))
+    for narrowed, corpus in itertools.product(NARROWED, (None, "mill", "shop")):
+        for call in (
+            lambda more: base.search(asked("band saw of the belt", **more)),
+            lambda more: base.list_documents(CorporaList.parse(more)),
+        ):
+            try:
+                answers.append(answer_payload(call({**narrowed, "corpus": corpus})))
+            except InvalidArgument as error:
+                answers.append(contract.error_payload(error))
+    linked = [CorporaList.parse({"linked_to": "mill/parts/belt.md", "corpus": name}) for name in (None, "mill")]
+    answers += [answer_payload(base.list_documents(each)) for each in linked]
     answers += [answer_payload(base.list_documents(ListRequest())), answer_payload(base.list_sources())]
     answers += [contract.instructions(base.about()), answer_payload(base.status())["inventory"]]
     text = json.dumps(answers)
