@@ -26,11 +26,13 @@ needs_extra = pytest.mark.skipif(not EXTRA, reason="the extra [documents] is not
 posix_limits = pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 
 INCLUDE = 'include:\n  - "**/*.pdf"\n  - "**/*.docx"\n  - "**/*.html"\n  - "**/*.htm"\n'
+# Longer than a note that is shown whole, so that what is cited is the page of the hit.
+SHELVES = [f"Shelf {number} takes spanner {number} in its felt bag." for number in range(1, 45)]
 MANUAL = pdf(
     [
         ["Pump Manual", "Read this before the marmot pump is opened.", "It weighs eleven stone."],
         ["2 Priming", "Fill the brass siphon with quince water.", "Wait until the gurgle stops."],
-        ["3 Storage", "Keep the pump in a larch cabinet."],
+        ["3 Storage", "Keep the pump in a larch cabinet.", *SHELVES],
     ],
     outline=[("Pump Manual", 0), ("Priming", 1), ("Storage", 2)],
 )
