@@ -258,7 +258,7 @@ def _check_model(config: Config) -> Iterator[Finding]:
 def _check_policy(config: Config) -> Iterator[Finding]:
     from rag_mcp.access.load import load_policy
     from rag_mcp.access.profiles import profile_in_words, profile_problem, resolve_profile
-    from rag_mcp.search.status import other_policy
+    from rag_mcp.search.doubts import other_policy
 
     policy = load_policy(config.policy_path)
     name = str(config.policy_path) if config.policy_path else "built in"

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import console_on, say, say_json
 from rag_mcp.cli.several import one_of
-from rag_mcp.config import Config
+from rag_mcp.config import Config, environment
+from rag_mcp.errors import RagMcpError
 from rag_mcp.text.sanitize import one_line, terminal_safe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rag_mcp.answers import SearchResponse
     from rag_mcp.federation import Federation
     from rag_mcp.knowledge import KnowledgeBase
-    from rag_mcp.requests import SearchRequest
 
 __all__ = ["opened", "query"]
+
+Payload: TypeAlias = Mapping[str, Any]
 
 _Base = TypeVar("_Base", bound="KnowledgeBase | Federation")
 # Other places of a passage that an answer names.
@@ -61,8 +62,7 @@ def query(
     as_json: params.Json = False,
 ) -> None:
     """Ask one question."""
-    from rag_mcp.requests import CorporaSearch, SearchRequest
-    from rag_mcp.server.tools import answer_payload
+    from rag_mcp.requests import SearchRequest
 
     arguments: dict[str, object] = {
         "query": text,
@@ -89,21 +89,37 @@ def query(
     if only is not None:
         one_of(config, only)
         arguments["corpus"] = only
-    request = (CorporaSearch if config.roots else SearchRequest).parse(arguments)
-    response = _ask(request, config)
+    answer = _warm_answer(arguments, config) or _own_answer(arguments, config)
     if as_json:
-        say_json(answer_payload(response, show_paths=True))
+        say_json(answer)
         return
-    _print_answer(response)
+    _print_answer(answer)
 
 
-def _ask(request: SearchRequest, config: Config) -> SearchResponse:
+def _warm_answer(arguments: Mapping[str, object], config: Config) -> Payload | None:
+    """What a running server of the same store, profile, settings and version says; None where there is none."""
+    from rag_mcp.server.http.client import Server
+
+    given = {name: value for name, value in arguments.items() if value is not None}
+    try:
+        answer = Server(config, environment()).answer("search_knowledge", given)
+    except RagMcpError:
+        return None
+    if answer is not None:
+        _say_doubts(config)
+    return answer
+
+
+def _own_answer(arguments: Mapping[str, object], config: Config) -> Payload:
     from rag_mcp.models import Mode
+    from rag_mcp.requests import CorporaSearch, SearchRequest
+    from rag_mcp.server.tools import answer_payload
 
+    request = (CorporaSearch if config.roots else SearchRequest).parse(arguments)
     with opened(_kind(config), config) as base:
         if request.mode is not Mode.FTS:
             base.warm_up()  # nobody asks again a moment later: wait for the model, however long it takes
-        return base.search(request)
+        return answer_payload(base.search(request), show_paths=True)
 
 
 def _kind(config: Config) -> Callable[[Config], KnowledgeBase | Federation]:
@@ -128,53 +144,75 @@ def _pairs(where: list[str]) -> dict[str, list[str]] | None:
 @contextlib.contextmanager
 def opened(kind: Callable[[Config], _Base], config: Config) -> Iterator[_Base]:
     """A knowledge base for one command; what is doubtful about its settings is said first."""
-    from rag_mcp.search.status import doubtful_settings
-
-    for text in doubtful_settings(config):
-        say(f"rag-mcp: {text}", err=True)
+    _say_doubts(config)
     with contextlib.closing(kind(config)) as base:
         yield base
 
 
-def _print_refusal(console: Console, response: SearchResponse) -> None:
+def _say_doubts(config: Config) -> None:
+    from rag_mcp.search.doubts import doubtful_settings
+
+    for text in doubtful_settings(config):
+        say(f"rag-mcp: {text}", err=True)
+
+
+def _print_refusal(console: Console, answer: Payload) -> None:
     from rich.text import Text
 
-    more = f": {response.withheld} withheld as too weak; --confidence normal shows them" if response.withheld else ""
-    console.print(Text(f"{response.status} ({response.reason}){more}", style="bold"))
-    for place in response.nearest:
-        console.print(Text(one_line(f"   near: {place.source}  {place.heading}  [{place.score:.2f}]"), style="dim"))
+    withheld = answer.get("withheld")
+    more = f": {withheld} withheld as too weak; --confidence normal shows them" if withheld else ""
+    console.print(Text(f"{answer['status']} ({answer['reason']}){more}", style="bold"))
+    for place in answer.get("nearest", ()):
+        near = f"   near: {place['source']}  {place['heading']}  [{place['score']:.2f}]"
+        console.print(Text(one_line(near), style="dim"))
 
 
-def _print_answer(response: SearchResponse) -> None:
+def _print_answer(answer: Payload) -> None:
+    """For people; a field that is left out says nothing."""
     from rich.text import Text
 
     console = console_on()
-    if response.degraded:
-        console.print(Text(f"Degraded: {one_line(response.degraded_reason or '')}", style="yellow"))
-    if response.not_in_documents:
-        console.print(Text(f"In no document: {one_line(', '.join(response.not_in_documents))}", style="yellow"))
-    if response.status != "OK":
-        _print_refusal(console, response)
+    if answer.get("degraded"):
+        console.print(Text(f"Degraded: {one_line(answer.get('degraded_reason') or '')}", style="yellow"))
+    if unknown := answer.get("not_in_documents"):
+        console.print(Text(f"In no document: {one_line(', '.join(unknown))}", style="yellow"))
+    if answer["status"] != "OK":
+        _print_refusal(console, answer)
         return
-    for number, result in enumerate(response.results, start=1):
-        cited = result.citation
-        head = f"{number}. {cited.source}:{cited.line_start}-{cited.line_end}"
-        if cited.pages:
-            head += f", page {'-'.join(map(str, cited.pages))}"
-        console.print(Text(one_line(head), style="bold cyan"))
-        about = " > ".join(cited.heading_path) or cited.title
-        note = f"   {one_line(about)}  [{result.confidence}, {result.score:.2f}]"
-        if cited.snapshot_date:
-            note += f"  as of {', '.join((cited.snapshot_date, *cited.also_unchanged_on))}"
-        console.print(Text(note, style="dim"))
-        # Every line of a passage is prefixed, so that a passage can't look like another result.
-        for line in terminal_safe(result.text or "(left out: the answer's budget is spent)").splitlines():
-            console.print(Text(f"   | {line}"))
-        for place in result.also_in[:_PLACES]:
-            where = f"{place.source}:{place.line_start}-{place.line_end}  {' > '.join(place.heading_path)}".rstrip()
-            console.print(Text(f"   same text in {one_line(where)}", style="dim"))
-        if len(result.also_in) > _PLACES:
-            console.print(Text(f"   and in {len(result.also_in) - _PLACES} more places", style="dim"))
-        if result.explain:
-            console.print(Text(f"   {json.dumps(dict(result.explain))}", style="dim"))
-        console.print()
+    for number, result in enumerate(answer["results"], start=1):
+        _print_passage(console, number, result)
+
+
+def _print_passage(console: Console, number: int, result: Payload) -> None:
+    from rich.text import Text
+
+    cited = result["citation"]
+    head = f"{number}. {_place(cited)}"
+    if pages := cited.get("pages"):
+        head += f", page {'-'.join(map(str, pages))}"
+    console.print(Text(one_line(head), style="bold cyan"))
+    about = _headings(cited) or cited.get("title", "")
+    note = f"   {one_line(about)}  [{result['confidence']}, {result['score']:.2f}]"
+    if day := cited.get("snapshot_date"):
+        note += f"  as of {', '.join((day, *cited.get('also_unchanged_on', ())))}"
+    console.print(Text(note, style="dim"))
+    # Every line of a passage is prefixed, so that a passage can't look like another result.
+    for line in terminal_safe(result["text"] or "(left out: the answer's budget is spent)").splitlines():
+        console.print(Text(f"   | {line}"))
+    others = result.get("also_in", ())
+    for place in others[:_PLACES]:
+        where = f"{_place(place)}  {_headings(place)}".rstrip()
+        console.print(Text(f"   same text in {one_line(where)}", style="dim"))
+    if (total := result.get("also_in_total", len(others))) > _PLACES:
+        console.print(Text(f"   and in {total - _PLACES} more places", style="dim"))
+    if result.get("explain"):
+        console.print(Text(f"   {json.dumps(result['explain'])}", style="dim"))
+    console.print()
+
+
+def _place(citation: Payload) -> str:
+    return f"{citation['source']}:{citation['line_start']}-{citation['line_end']}"
+
+
+def _headings(citation: Payload) -> str:
+    return " > ".join(citation.get("heading_path", ()))

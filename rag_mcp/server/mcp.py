@@ -101,7 +101,7 @@ def open_knowledge(config: Config, *, embedder: LazyEmbedder | None = None) -> K
         corpora = corpora_of(config)
         for each in corpora.values() or [config]:
             _ = store_folder(each)
-        from rag_mcp.search.status import doubtful_settings
+        from rag_mcp.search.doubts import doubtful_settings
 
         for text in doubtful_settings(config):
             logger.warning("%s", text)

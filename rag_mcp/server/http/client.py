@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import subprocess
 import sys
@@ -75,6 +76,17 @@ class Server:
                 continue
             return reply
         raise ServerGone("The server of this store can't be reached. Start it again: rag-mcp serve")
+
+    def answer(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any] | None:
+        """A tool's answer from a running server of this version. None where there is none, or an error or a degraded answer:
+        whoever asks can answer itself then, and say in full what is wrong."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        try:
+            reply = self.ask(json.dumps(call).encode(), {}, start=False)
+            answer: dict[str, Any] = json.loads(reply.body)["result"]["structuredContent"]
+        except (ServerGone, ValueError, KeyError, TypeError):
+            return None
+        return answer if answer.get("ok") and not answer.get("degraded") else None
 
     def _post(self, there: Running, body: bytes, headers: Mapping[str, str]) -> Reply:
         connection = http.client.HTTPConnection(there.host, there.port, timeout=_ANSWER_S)

@@ -129,7 +129,11 @@ def life_of(config: Config, env: Mapping[str, str]) -> Life:
     """Where the server of ``config``'s store, or stores, leaves its traces. Raises ConfigError without a store."""
     roots = sorted(os.path.realpath(store_root(each)) for each in corpora_of(config).values() or [config])
     name = hashlib.sha256(json.dumps(roots).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Life(state_folder(sys.platform, Path.home(), env) / f"serve-{name}")
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise ConfigError("This user has no home folder: set HOME.") from error
+    return Life(state_folder(sys.platform, home, env) / f"serve-{name}")
 
 
 def state_folder(platform: str, home: Path, env: Mapping[str, str]) -> Path:
