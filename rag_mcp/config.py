@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rag_mcp.errors import ConfigError
+from rag_mcp.intervals import Interval
 from rag_mcp.places import check_apart, expanded, named_paths
 
-__all__ = ["SETTINGS", "Config", "Kind", "Setting", "environment"]
+__all__ = ["SETTINGS", "Config", "Kind", "Setting", "environment", "silence_libraries"]
 
 
 class Kind(Enum):
@@ -27,6 +28,7 @@ class Kind(Enum):
     VERBATIM = auto()
     COUNT = auto()
     CHOICE = auto()
+    INTERVAL = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     named: str = ""
     for_server: bool = True
+    for_ingest: bool = True
 
     @property
     def meaning(self) -> str:
@@ -68,12 +71,20 @@ class Setting:
             return expanded(self.variable, raw, values)
         if self.kind is Kind.COUNT:
             return _count(self.variable, raw)
+        if self.kind is Kind.INTERVAL:
+            return _interval(self.variable, raw)
         return raw.lower() if self.kind is Kind.CHOICE else raw
 
 
 def environment() -> Mapping[str, str]:
     """The process environment; the one place that reads it."""
     return os.environ
+
+
+def silence_libraries() -> None:
+    """Keep onnxruntime, when it is imported after this, from writing an id of this machine into the user's home, for
+    telemetry. It reads nothing but the environment then."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def _setting(kind: Kind, help: str, *, default: Any = None, **rest: Any) -> Any:
@@ -133,6 +144,7 @@ class Config:
         variable="RAG_MCP_CLIENT_PROFILE",
         option="--profile",
         unset="restricted, also when empty or unknown",
+        for_ingest=False,
     )
     policy_path: Path | None = _setting(
         Kind.PATH,
@@ -149,11 +161,21 @@ class Config:
         detail=", in a line a model reads before it asks",
         default="",
         unset="the policy's description, else the first paragraph of README.md or index.md",
+        for_ingest=False,
+    )
+    refresh: Interval | None = _setting(
+        Kind.INTERVAL,
+        "How often a server has the folder ingested",
+        detail=", as in 5m or 2h; by these settings alone, so leave files out by .ragignore",
+        unset="never",
+        for_ingest=False,
     )
     scratch_dir: Path | None = _setting(
         Kind.PATH, "Folder for private copies when the store is read-only", unset="the system's"
     )
-    gap_log: Path | None = _setting(Kind.PATH, "File that collects questions without an answer", unset="off")
+    gap_log: Path | None = _setting(
+        Kind.PATH, "File that collects questions without an answer", unset="off", for_ingest=False
+    )
     log_level: str = _choice("debug", "info", "warning", "error", default="warning")
     log_format: str = _choice("text", "json", default="text")
     roots: Mapping[str, Path] = field(default_factory=dict)
@@ -245,3 +267,10 @@ def _count(variable: str, raw: str) -> int:
     if not raw.isdecimal() or not 1 <= int(raw) <= 64:
         raise ConfigError(f"{variable} is {raw!r}; use a whole number from 1 to 64.")
     return int(raw)
+
+
+def _interval(variable: str, raw: str) -> Interval:
+    try:
+        return Interval.parse(raw)
+    except ValueError as error:
+        raise ConfigError(f"{variable}: {error}.") from error

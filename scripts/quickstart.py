@@ -138,7 +138,8 @@ def excerpt(text: str, lines: int = 8) -> list:
 
 
 def show_registration(options) -> None:
-    from rag_mcp.server.hosts import Host, client_block, render_block
+    from rag_mcp.server.hostfile import render_block
+    from rag_mcp.server.hosts import Host, client_block
 
     block = client_block(Host.GENERIC, command=sys.executable, args=["-m", "rag_mcp"], env=server_environment(options))
     print("\nPaste this into the configuration of your MCP host:\n")

@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A module may import from its own level and from those above it in this list.
 LEVELS = (
     ("errors", "models", "data"),
-    ("text", "places", "telemetry"),
+    ("text", "places", "intervals", "telemetry"),
     ("access",),
     ("answers", "requests"),
     ("config", "logs"),
@@ -26,6 +26,7 @@ LEVELS = (
     ("knowledge", "federation", "evaluation"),
     ("maintenance",),
     ("server",),
+    ("setup",),
     ("cli", "__main__", "generated"),
 )
 # Of one level, and yet none needs the other.
@@ -80,6 +81,7 @@ OWNERS = {
             "params",
             "query",
             "serve",
+            "setup",
             "several",
             "store",
             "tokens",

@@ -16,15 +16,9 @@ from hypothesis import strategies as st
 
 from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError, InvalidArgument
-from rag_mcp.server.hosts import (
-    Host,
-    client_block,
-    find_place,
-    parse_host,
-    render_block,
-    server_env,
-    write_config,
-)
+from rag_mcp.server.hostfile import cut_server, put_server, render_block, write_config
+from rag_mcp.server.hosts import Host, client_block, find_place, parse_host, server_env
+from rag_mcp.server.registration import Registration
 
 WITH_FILE = [host for host in Host if host is not Host.GENERIC]
 JSON_HOSTS = [host for host in WITH_FILE if host is not Host.CODEX]
@@ -549,3 +543,94 @@ def test_toml_that_cannot_be_edited_for_certain_is_refused_untouched(tmp_path, c
         write_config(path, Host.CODEX, block_for(Host.CODEX), now=NOON)
     assert path.read_text(encoding="utf-8") == content
     assert len(list(tmp_path.iterdir())) == 1
+
+
+# --- cut out again ---------------------------------------------------------------------------------------------------
+
+
+def put(host, content, name):
+    entry = {"command": "p", "args": ["-m", "rag_mcp"], "env": {"RAG_MCP_DB_PATH": f"/{name}"}}
+    return put_server(host, content, lambda _: Registration(name, entry))[1]
+
+
+GONE = """,
+
+      "gone": {"env": {"}": "{,\\\"", "gone": 1}, "args": ["]"]}"""
+ODD_JSON = (
+    """{ "a" : [1,
+ 2 ], "%s":{"mine":{"command":"x"  , "args":[]}"""
+    + GONE
+    + """ ,
+   "other" : {"command":"é"} }
+ ,"z":null}
+
+"""
+)
+
+
+@pytest.mark.parametrize("host", JSON_HOSTS)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_of_json_one_server_is_cut_and_every_other_character_stays(host, mark, ends):
+    text = ODD_JSON.replace("%s", SECTION.get(host, "mcpServers"))
+    before, after = (mark + each.replace("\n", ends).encode() for each in (text, text.replace(GONE, "")))
+    assert cut_server(host, before, "gone") == after != before
+
+
+@pytest.mark.parametrize("name", ["mine", "gone", "other"])
+def test_the_first_and_the_last_of_several_servers_are_cut_with_one_comma(name):
+    servers = json.loads(ODD_JSON % "mcpServers")["mcpServers"]
+    left = json.loads(cut_server(Host.CURSOR, (ODD_JSON % "mcpServers").encode(), name))["mcpServers"]
+    assert left == {other: entry for other, entry in servers.items() if other != name}
+
+
+def test_of_toml_one_server_is_cut_and_the_comments_of_others_stay():
+    own = '# mine\nmodel = "o"\n\n[mcp_servers.mine]\ncommand = "x" # why\n'
+    tail = "\n# speaks of tools\n[tools]\nweb = true\n"
+    with_ours = put(Host.CODEX, own.encode(), "gone")
+    assert cut_server(Host.CODEX, with_ours, "gone") == own.encode()
+    assert cut_server(Host.CODEX, with_ours + tail.encode(), "gone") == (own + tail).encode()
+    assert cut_server(Host.CODEX, put(Host.CODEX, b"", "gone"), "gone", section_stays=False) == b""
+
+
+@pytest.mark.parametrize("host", JSON_HOSTS)
+def test_a_section_that_was_not_there_goes_with_its_last_server(host):
+    for own in (b'{"theme": "dark"}', b"{}", b'{\n\t"a": {},\n\t"b": [\n\t\t1\n\t]\n}\n'):
+        with_ours = put(host, own, "gone")
+        assert cut_server(host, with_ours, "gone", section_stays=False) == own.replace(
+            b'{"theme": "dark"}', b'{\n  "theme": "dark"\n}'
+        )
+        assert json.loads(cut_server(host, with_ours, "gone"))[SECTION.get(host, "mcpServers")] == {}
+
+
+@pytest.mark.parametrize("content", ['mcp_servers.gone.command = "x"\n', 'mcp_servers = {gone = {command = "x"}}\n'])
+def test_an_entry_in_a_form_that_is_not_edited_is_refused(content):
+    with pytest.raises(ValueError, match="form this program does not edit"):
+        cut_server(Host.CODEX, content.encode(), "gone")
+    with pytest.raises(ValueError, match="Expecting"):
+        cut_server(Host.ZED, b'{"context_servers": {"gone": {}} // mine\n}', "gone")
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.text(), PLAIN, max_size=4), st.dictionaries(st.text(), PLAIN, min_size=1, max_size=4), st.data()
+)
+def test_what_is_cut_is_the_server_that_was_named_and_nothing_else(rest, servers, data):
+    whole = {**rest, "mcpServers": servers}
+    name = data.draw(st.sampled_from(sorted(servers)))
+    indent, apart = (
+        data.draw(st.sampled_from([None, 1, "\t"])),
+        data.draw(st.sampled_from([(",", ":"), (" ,  ", " : ")])),
+    )
+    text = json.dumps(whole, indent=indent, separators=apart, ensure_ascii=data.draw(st.booleans()))
+    if not text.isprintable() and any(0xD800 <= ord(character) < 0xE000 for character in text):
+        return  # no UTF-8
+    left = json.loads(cut_server(Host.CURSOR, text.encode(), name))
+    assert left == {**whole, "mcpServers": {other: entry for other, entry in servers.items() if other != name}}
+    assert list(left) == list(whole)

@@ -38,6 +38,7 @@ NOT_RUN = {
     "pip install .": "tests/test_packaging.py installs the built wheel",
     "rag-mcp models pull multilingual-e5-small": "needs the network",
     "rag-mcp ingest notes --db notes.e5 --embedder multilingual-e5-small": "needs the model fetched before",
+    "rag-mcp setup ~/notes": "tests/test_setup.py does it in throw-away homes",
 }
 posix = pytest.mark.skipif(os.name == "nt", reason="the documents' commands are written for a POSIX shell")
 

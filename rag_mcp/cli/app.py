@@ -21,6 +21,7 @@ from rag_mcp.cli.models import models
 from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
 from rag_mcp.cli.serve import serve
+from rag_mcp.cli.setup import setup
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
 from rag_mcp.cli.tokens import token
 from rag_mcp.errors import InvalidArgument, RagMcpError
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order of --help.
-for _command in (ingest, query, status, verify, rollback, doctor, watch, gaps):
+for _command in (setup, ingest, query, status, verify, rollback, doctor, watch, gaps):
     app.command()(_command)
 app.command("eval")(evaluate)
 app.command()(calibrate)

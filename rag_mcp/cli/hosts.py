@@ -15,7 +15,8 @@ from rag_mcp.config import Config, environment
 from rag_mcp.errors import RagMcpError, StoreAbsent
 
 if TYPE_CHECKING:
-    from rag_mcp.server.hosts import Host, WriteResult
+    from rag_mcp.server.hostfile import WriteResult
+    from rag_mcp.server.hosts import Host
 
 __all__ = ["client_config"]
 
@@ -40,7 +41,8 @@ def client_config(
     ] = False,
 ) -> None:
     """Print the block that registers this server with a host program. Every store gets an entry of its own."""
-    from rag_mcp.server.hosts import Host, client_block, parse_host, planned, render_block, server_env, write_config
+    from rag_mcp.server.hostfile import planned, render_block, write_config
+    from rag_mcp.server.hosts import Host, client_block, parse_host, server_env
 
     config = Config.load(
         db_path=db, corpus_root=corpus, embedder=embedder, profile=profile, policy_path=policy, collection=collection

@@ -14,7 +14,7 @@ import typer
 
 from rag_mcp.cli import params
 from rag_mcp.cli.output import INTERRUPTED, LISTED, LISTED_JSON, STRICT, console_on, say, say_json
-from rag_mcp.cli.runlog import LOG_BYTES, LOG_KEEP, RunLog, ending_after, logged
+from rag_mcp.cli.runlog import LOG_BYTES, LOG_KEEP, RunLog, end_when_stdin_closes, ending_after, logged
 from rag_mcp.cli.several import one_of, over_each
 from rag_mcp.config import SETTINGS, Config, environment
 from rag_mcp.errors import InvalidArgument
@@ -82,6 +82,7 @@ def ingest(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="End a run that takes longer, with 1.")
     ] = None,
+    end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
     as_json: params.Json = False,
 ) -> None:
@@ -114,6 +115,8 @@ def ingest(
     record = None if log is None else RunLog(log.absolute(), log_bytes, log_keep)
     if record is not None:
         record.check(corpora_of(config).values() or [config])
+    if end_with_stdin:
+        end_when_stdin_closes()
     work = partial(_run_ingest, options=options, record=record, quiet=quiet, as_json=as_json)
     with ending_after(timeout, record):
         over_each(config, only, work, as_json=as_json, heading=record is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ from rag_mcp.stores.embedded.logfile import append_line, check_log
 from rag_mcp.stores.embedded.place import store_folder
 from rag_mcp.text.sanitize import one_line
 
-__all__ = ["LOG_BYTES", "LOG_KEEP", "RunLog", "ending_after", "logged", "run_line"]
+__all__ = ["LOG_BYTES", "LOG_KEEP", "RunLog", "end_when_stdin_closes", "ending_after", "logged", "run_line"]
 
 LOG_BYTES, LOG_KEEP = 1_000_000, 3
 _ERROR_CHARS = 500
@@ -159,3 +160,20 @@ def ending_after(seconds: float | None, log: RunLog | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def end_when_stdin_closes() -> None:
+    """End this process when its starter has gone: a run may be killed at any moment.
+
+    Not on Windows, where libraries look at stdin while they are loaded and hang if a read is pending: there the run goes on
+    to its end.
+    """
+    if sys.platform == "win32":
+        return
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(FAILED)
+
+    threading.Thread(target=watch, name="rag_mcp stdin watch", daemon=True).start()

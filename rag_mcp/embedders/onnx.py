@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from rag_mcp.config import silence_libraries
 from rag_mcp.embedders.familiarity import familiarity, known_scripts, words_of
 from rag_mcp.embedders.int8 import multiply_in_int8
 from rag_mcp.embedders.onnx_spec import OnnxSpec, Pooling, output_in_use
@@ -214,6 +215,7 @@ def _open_tokenizer(spec: OnnxSpec) -> Any:
 
 
 def _open_session(spec: OnnxSpec) -> Any:
+    silence_libraries()
     try:
         import onnxruntime
     except ImportError as error:

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 _PARALLEL_SEARCHES = 4
 _PARALLEL_READS = 2
 _PARALLEL_LOOKUPS = 2
+Notes = Callable[[], Sequence[str]]
+
 _STATIC = CacheHint(ttl_ms=3_600_000, scope="private")
 
 
@@ -143,11 +145,16 @@ class ToolRunner:
     """Runs one tool call to its answer in the calling thread; never raises."""
 
     def __init__(
-        self, knowledge: Knowledge, telemetry: Telemetry, specs: Sequence[contract.ToolSpec] = contract.TOOLS
+        self,
+        knowledge: Knowledge,
+        telemetry: Telemetry,
+        specs: Sequence[contract.ToolSpec] = contract.TOOLS,
+        notes: Notes = tuple,
     ) -> None:
         self._knowledge = knowledge
         self._requests = {spec.name: spec.request for spec in specs}
         self._telemetry = telemetry
+        self._notes = notes
         self._tools: dict[str, Callable[[Mapping[str, object] | None, _Outcome], dict[str, Any]]] = {
             "search_knowledge": self._search,
             "get_document": self._document,
@@ -202,7 +209,8 @@ class ToolRunner:
         NoRequest.parse(arguments)
         status = self._knowledge.status()
         visible = [member for member in SourceClass if member in status.inventory]
-        return contract.answer_payload(replace(status, telemetry=self._telemetry.snapshot(visible)))
+        notes = (*status.notes, *self._notes())
+        return contract.answer_payload(replace(status, telemetry=self._telemetry.snapshot(visible), notes=notes))
 
 
 def _json(payload: Mapping[str, Any]) -> str:
@@ -247,15 +255,18 @@ class _WarmUp:
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def build_server(knowledge: Knowledge, *, transport: str = "stdio", telemetry: Telemetry | None = None) -> Server[Any]:
-    """Return the server for a knowledge base; it neither opens nor closes it.
+def build_server(
+    knowledge: Knowledge, *, transport: str = "stdio", telemetry: Telemetry | None = None, notes: Notes = tuple
+) -> Server[Any]:
+    """Return the server for a knowledge base; it neither opens nor closes it. ``notes`` are the server's own, for the
+    status.
 
     Calls run in bounded worker threads, searches, documents and lookups apart, so that status answers while the others
     are busy.
     """
     corpora = knowledge.about()
     specs = contract.tools_for(corpora)
-    handlers = _Handlers(knowledge, specs, transport=transport, telemetry=telemetry or Telemetry())
+    handlers = _Handlers(knowledge, specs, transport=transport, telemetry=telemetry or Telemetry(), notes=notes)
     server: Server[Any] = Server(
         "rag-mcp",
         version=__version__,
@@ -299,11 +310,17 @@ class _Handlers:
     """The protocol side of the tools: threads, progress, and the SDK's types."""
 
     def __init__(
-        self, knowledge: Knowledge, specs: Sequence[contract.ToolSpec], *, transport: str, telemetry: Telemetry
+        self,
+        knowledge: Knowledge,
+        specs: Sequence[contract.ToolSpec],
+        *,
+        transport: str,
+        telemetry: Telemetry,
+        notes: Notes,
     ) -> None:
         self._specs = specs
         self._transport = transport
-        self._runner = ToolRunner(knowledge, telemetry, specs)
+        self._runner = ToolRunner(knowledge, telemetry, specs, notes)
         self._warm_up = _WarmUp(knowledge.warm_up)
 
     @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ from rag_mcp.config import Config
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.places import named_paths
 
-__all__ = ["SERVER_NAME", "Block", "Registration", "default_names", "register"]
+__all__ = ["SERVER_NAME", "Block", "Registration", "default_names", "register", "serves_the_same"]
 
 SERVER_NAME = "rag-mcp"
 
@@ -89,7 +89,7 @@ def _slug(text: str) -> str:
 
 
 def _chosen(servers: Mapping[str, Any], entry: Block, name: str | None, replace: bool) -> str:
-    for_this_store = [known for known, found in servers.items() if _is_for_the_same(found, entry)]
+    for_this_store = [known for known, found in servers.items() if serves_the_same(found, entry)]
     if name is not None:
         if not _NAME.fullmatch(name) and name not in for_this_store:
             raise InvalidArgument(
@@ -112,7 +112,7 @@ def _chosen(servers: Mapping[str, Any], entry: Block, name: str | None, replace:
     return next(free for free in default_names(entry["env"]) if free not in taken)
 
 
-def _is_for_the_same(found: object, entry: Block) -> bool:
+def serves_the_same(found: object, entry: Block) -> bool:
     """Whether both serve one store, and not for two folders of documents that are both there."""
     store = _store_of(entry)
     if store is None or _store_of(found) != store:

@@ -23,10 +23,11 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from rag_mcp import logs
-from rag_mcp.config import Config
+from rag_mcp.config import Config, silence_libraries
 from rag_mcp.errors import ConfigError
 from rag_mcp.server.leaving import leave
-from rag_mcp.server.mcp import Knowledge, Unavailable, build_server, open_knowledge
+from rag_mcp.server.mcp import Knowledge, Notes, Unavailable, build_server, open_knowledge
+from rag_mcp.server.refresh import Refresh
 from rag_mcp.text.sanitize import scrub
 
 if TYPE_CHECKING:
@@ -125,11 +126,11 @@ def _refusals(data: object) -> list[types.JSONRPCError]:
 # --- the process -----------------------------------------------------------------------------------------------------
 
 
-async def serve(knowledge: Knowledge, *, transport: str = "stdio") -> None:
+async def serve(knowledge: Knowledge, *, transport: str = "stdio", notes: Notes = tuple) -> None:
     """Serve until the client leaves. Raises ConfigError for a transport that is not there."""
     if transport != "stdio":
         raise ConfigError(f"No transport {transport!r}; use stdio.")
-    server = build_server(knowledge, transport=transport)
+    server = build_server(knowledge, transport=transport, notes=notes)
     async with anyio.create_task_group() as tasks:
         if sys.platform != "win32":
             tasks.start_soon(_stop_on_signal, knowledge)
@@ -209,19 +210,23 @@ def main(config: Config | None = None) -> int:
     """
     logs.configure()
     knowledge: Knowledge
+    refresh: Refresh | None
     try:
         config = Config.load() if config is None else config
         logs.configure(level=config.log_level, style=config.log_format)
         knowledge = open_knowledge(config)
+        refresh = Refresh(config)
     except ConfigError as error:
         logger.error("Serving without a knowledge base: %s", error)
-        knowledge = Unavailable(error)
+        knowledge, refresh = Unavailable(error), None
     if sys.platform == "win32":
         _import_natives()
     _leave_with_reader(knowledge)
+    if refresh is not None:
+        refresh.start()
     code = 0
     try:
-        anyio.run(partial(serve, knowledge))
+        anyio.run(partial(serve, knowledge, notes=refresh.notes if refresh is not None else tuple))
     except* (BrokenPipeError, ConnectionResetError):
         logger.info("The client closed its end while an answer was written")
     except* KeyboardInterrupt:
@@ -237,6 +242,7 @@ def _import_natives() -> None:
     """Import the native libraries on the main thread: on Windows a library's start-up looks at stdin, and hangs for
     ever when a read is pending there.
     """
+    silence_libraries()
     with contextlib.redirect_stdout(sys.stderr):
         for name in _NATIVE_MODULES:
             with contextlib.suppress(ImportError):

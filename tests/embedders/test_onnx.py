@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -346,3 +347,11 @@ def test_a_folder_with_multilingual_e5_small_is_known_by_its_shape_and_its_promp
     assert embedder_identity(config).name == "onnx"  # a relative of the same shape, used without prefixes
     settings_file(folder, "config_sentence_transformers.json", prompts={"query": "query: "})
     assert embedder_identity(config).name == "multilingual-e5-small"
+
+
+def test_the_library_writes_no_id_of_this_machine_into_the_home(tmp_path):
+    """In a process of its own: what was imported before has had its chance."""
+    code = "from rag_mcp.config import Config; from rag_mcp.embedders import open_embedder; open_embedder(Config()).embed_query('kiln')"
+    variables = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env={**variables, "HOME": str(tmp_path)}, timeout=120)
+    assert not list(tmp_path.iterdir())
