@@ -155,6 +155,7 @@ def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel
         "familiarity": round(familiarity, 4),
         "features": {name: round(value, 4) for name, value in candidate.features.items()},
         "log_odds": model.explain(mode, candidate.features),
+        "rank_score": round(candidate.rank_score, 4),
         "span": [candidate.joined[0].start, candidate.joined[-1].end],
     }
 

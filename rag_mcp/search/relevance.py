@@ -1,4 +1,4 @@
-"""One calibrated relevance score from raw branch evidence: it orders the results and decides what is withheld.
+"""Relevance from raw branch evidence: its strength ranks the results, its calibrated probability decides what is withheld.
 
 Rank fusion knows ranks only, so it can't tell a strong match from the best of a bad lot. This model looks at the
 evidence itself. It is logistic and monotone in every feature; weights and thresholds are data with their provenance
@@ -106,7 +106,7 @@ class Head:
     thresholds: Thresholds
     points: tuple[tuple[float, float], ...] = ()
 
-    def logit(self, features: Mapping[str, float]) -> float:
+    def log_odds(self, features: Mapping[str, float]) -> float:
         return self.intercept + sum(weight * features[name] for name, weight in self.weights.items())
 
 
@@ -127,7 +127,12 @@ class RelevanceModel:
     def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
         """Probability (0..1) that a passage with these features answers."""
         head = self._head(mode, features)
-        return recalibrated(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, head.logit(features))))), head.points)
+        log_odds = max(-60.0, min(60.0, head.log_odds(features)))
+        return recalibrated(1.0 / (1.0 + math.exp(-log_odds)), head.points)
+
+    def strength(self, mode: Mode, features: Mapping[str, float]) -> float:
+        """Log odds above those of no evidence at all, at least 0: what ranks, whatever probability is read off it."""
+        return max(0.0, self._head(mode, features).log_odds(features) - self.heads[mode].intercept)
 
     def thresholds(self, mode: Mode, *, passages: int) -> Thresholds:
         """Thresholds for a search among ``passages``: medium starts lower in a small corpus, unless its owner has

@@ -34,13 +34,15 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scored passage. ``joined`` are neighbours read as one with it, in file order, itself included; ``also_in`` are
+    """A scored passage. ``rank_score`` orders, ``probability`` decides what is withheld and is what readers see; neither
+    is made from the other. ``joined`` are neighbours read as one with it, in file order, itself included; ``also_in`` are
     the other places of its text."""
 
     chunk: Chunk
     evidence: Evidence
     features: dict[str, float]
     rrf: float
+    rank_score: float
     probability: float
     level: Level
     joined: tuple[Chunk, ...] = ()
@@ -48,7 +50,7 @@ class Candidate:
 
 
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:
-    """Best first: probability, then fused rank, then source and position.
+    """Best first: rank score, then fused rank, then source and position.
 
     Passages of one dated series under one heading are states of the same thing, so among equals the newest comes first
     (and, with ``day``, the one valid that day before all); they share out the places their scores have earned.
@@ -60,8 +62,8 @@ def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> lis
             places.setdefault(_state_of(candidate.chunk), []).append(place)
     for taken in places.values():
         best = [ordered[place] for place in taken]
-        for place, state, score in zip(taken, _newest_first(best, day), best, strict=True):
-            ordered[place] = replace(state, probability=score.probability, level=score.level)
+        for place, state, held in zip(taken, _newest_first(best, day), best, strict=True):
+            ordered[place] = _standing(state, held)
     return _promoted(ordered)
 
 
@@ -70,9 +72,13 @@ def _promoted(ordered: list[Candidate]) -> list[Candidate]:
     places = [place for place, candidate in enumerate(ordered) if candidate.features["exact"]]
     if not 0 < len(places) <= RARE_EXACT or places[0] <= EXACT_PLACE:
         return ordered
-    above = ordered[EXACT_PLACE]
-    best = replace(ordered.pop(places[0]), probability=above.probability, level=above.level)
+    best = _standing(ordered.pop(places[0]), ordered[EXACT_PLACE])
     return [*ordered[:EXACT_PLACE], best, *ordered[EXACT_PLACE:]]
+
+
+def _standing(candidate: Candidate, held: Candidate) -> Candidate:
+    """The candidate at the place, and with the scores, of ``held``."""
+    return replace(candidate, rank_score=held.rank_score, probability=held.probability, level=held.level)
 
 
 def _newest_first(states: Sequence[Candidate], day: str | None) -> list[Candidate]:
@@ -91,7 +97,7 @@ def _newest_first(states: Sequence[Candidate], day: str | None) -> list[Candidat
 
 def _sort_key(candidate: Candidate) -> tuple[object, ...]:
     chunk = candidate.chunk
-    return (-round(candidate.probability, 9), -candidate.rrf, chunk.source, chunk.index)
+    return (-round(candidate.rank_score, 9), -candidate.rrf, chunk.source, chunk.index)
 
 
 def _state_of(chunk: Chunk) -> tuple[object, ...]:
@@ -212,7 +218,7 @@ def _spread(ordered: Sequence[Candidate]) -> list[Candidate]:
     for place, candidate in enumerate(ordered):
         count = taken.get(candidate.chunk.source, 0)
         taken[candidate.chunk.source] = count + 1
-        weighed.append((-candidate.probability * CROWDING ** max(0, count + 1 - PER_FILE), place))
+        weighed.append((-candidate.rank_score * CROWDING ** max(0, count + 1 - PER_FILE), place))
     return [ordered[place] for _, place in sorted(weighed)]
 
 

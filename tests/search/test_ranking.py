@@ -14,7 +14,7 @@ from support import Library, growth
 
 from rag_mcp.models import Chunk, DocClass, Evidence, Level, Mode, SourceClass
 from rag_mcp.search.relevance import FEATURES, Calibration, Thresholds, load_model, recalibrated, size_bonus
-from rag_mcp.search.score import lift_exact
+from rag_mcp.search.score import lift_exact, supported
 from rag_mcp.search.shape import Candidate, _Print, cut_text, order_candidates, shape
 
 
@@ -38,15 +38,16 @@ def chunk(source="a.md", index=0, text="words", **more):
     return Chunk(**{**values, **more})
 
 
-def candidate(probability, level=Level.MEDIUM, rrf=0.0, exact=0.0, **of_chunk):
-    return Candidate(chunk(**of_chunk), Evidence(), {"exact": exact}, rrf, probability, level)
+def candidate(probability, level=Level.MEDIUM, rrf=0.0, exact=0.0, rank_score=None, **of_chunk):
+    ranked = probability if rank_score is None else rank_score
+    return Candidate(chunk(**of_chunk), Evidence(), {"exact": exact}, rrf, ranked, probability, level)
 
 
 def sources(found):
     return [one.chunk.source for one in found]
 
 
-def test_order_is_by_probability_then_fused_rank_then_source_and_position():
+def test_order_is_by_rank_score_then_fused_rank_then_source_and_position():
     found = [
         candidate(0.5, source="b.md"),
         candidate(0.5, source="a.md", index=1),
@@ -77,6 +78,33 @@ def test_equal_states_come_newest_first_and_a_better_match_stays_before_a_newer_
     assert sources(order_candidates([old, new], day=None)) == ["r-2031-01-03.md", "r-2031-01-01.md"]
     assert sources(order_candidates([old, new, best], day=None))[0] == "r-2031-01-02.md"
     assert sources(order_candidates([old, new, best], day="2031-01-01"))[0] == "r-2031-01-01.md"
+
+
+def test_what_is_ranked_and_what_is_probable_are_two_things():
+    found = [
+        candidate(0.9, rank_score=1.0, source="likely.md", text="one"),
+        candidate(0.5, rank_score=2.0, source="better.md", text="two"),
+    ]
+    assert sources(shape(order_candidates(found, day=None))) == ["better.md", "likely.md"]
+
+
+def test_a_file_rises_by_its_next_good_passages_and_its_probability_stays():
+    alone = candidate(0.9, rank_score=4.0, source="alone.md")
+    page = [candidate(0.8, rank_score=3.95 - n / 10, source="page.md", index=2 * n) for n in range(3)]
+    aside = [candidate(0.8, rank_score=3.95 - 2 * n, source="aside.md", index=2 * n) for n in range(3)]
+    ranked = order_candidates(supported([alone, *page, *aside]), day=None)
+    assert sources(ranked)[:3] == ["page.md", "alone.md", "aside.md"]
+    assert ranked[0].rank_score == pytest.approx(3.95 + 0.1 * (3.85 - 2.8 + 3.75 - 2.8))
+    assert sorted(each.probability for each in ranked) == [0.8] * 6 + [0.9]
+    assert supported([]) == []
+
+
+def test_more_than_three_further_passages_add_nothing():
+    def best_of(count):
+        found = supported([candidate(0.8, rank_score=4.0, index=n) for n in range(count)])
+        return max(each.rank_score for each in found)
+
+    assert best_of(1) < best_of(4) == best_of(40)
 
 
 def test_copies_collapse_and_say_where_else_the_text_stands():
@@ -267,6 +295,27 @@ def test_a_shorter_answer_is_the_beginning_of_a_longer_one_whatever_the_order_of
             assert all(lists[k] == lists[20][:k] for k in lists)
             answers.append([(c.source, c.chunk_index) for c in lists[20]])
     assert answers[0] == answers[1]
+
+
+def test_words_alone_rank_by_bm25_and_keep_the_probability_for_the_gate(tmp_path, monkeypatch):
+    filler = " ".join(f"word{n}" for n in range(150))
+    with Library(tmp_path / "c", tmp_path / "s", embedder="minilm-int8") as library:
+        library.write({f"n{n}.md": f"# Note {n}\n\nOn day {n} nothing was lifted.\n" for n in range(9)})
+        library.write(
+            {
+                "much.md": "# Winch\n\nwinch, capstan, winch, capstan, winch, capstan, winch, capstan\n",
+                "all.md": f"# List\n\n{filler} winch capstan davit.\n",
+            }
+        )
+        library.ingest()
+        words = library.search("winch capstan davit", mode="fts", explain=True).results
+        monkeypatch.setattr("rag_mcp.embedders.onnx_spec.MINILM_PACKAGE", "no_such_package_here")
+        lost = library.search("winch capstan davit", explain=True)
+    assert [each.citation.source for each in words] == ["much.md", "all.md"]
+    assert words[0].explain["bm25"] > words[1].explain["bm25"]
+    assert words[0].score < words[1].score
+    assert lost.degraded
+    assert [(each.citation, each.score) for each in lost.results] == [(each.citation, each.score) for each in words]
 
 
 def test_the_same_question_gets_the_same_answer_in_every_process(tmp_path):
