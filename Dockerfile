@@ -9,8 +9,10 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml requirements.txt README.md LICENSE ./
 COPY rag_mcp ./rag_mcp
+# --build-arg EXTRAS=[documents] for PDF, DOCX and HTML
+ARG EXTRAS=
 RUN python -m venv /opt/rag_mcp \
-    && /opt/rag_mcp/bin/python -m pip install --no-cache-dir --constraint requirements.txt .
+    && /opt/rag_mcp/bin/python -m pip install --no-cache-dir --constraint requirements.txt ".$EXTRAS"
 
 FROM python:3.12-slim
 RUN groupadd --gid 10001 rag && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin rag \

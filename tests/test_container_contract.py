@@ -63,7 +63,7 @@ def test_the_image_is_built_from_a_small_base_and_from_pinned_packages_only():
     assert not [rest for word, rest in instructions() if word == "ADD"]
     runs = " ".join(rest for word, rest in instructions() if word == "RUN")
     assert not re.search(r"https?:|curl|wget|git clone|apt", runs)
-    assert "--constraint requirements.txt ." in runs
+    assert '--constraint requirements.txt ".$EXTRAS"' in runs
 
 
 def test_the_image_sets_only_settings_that_exist_and_paths_it_makes():

@@ -33,6 +33,7 @@ _DEEPEST = 6
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,500})</title", re.IGNORECASE)
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_CALLED_LATIN = ("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1")  # to browsers it is Windows-1252
 _HEAD_BYTES = 4_096
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _OFF = ("0", "false", "off", "none")
@@ -173,10 +174,10 @@ def _decoded(raw: bytes) -> str:
     """As browsers read it: by its mark, by what it says of itself, as UTF-8, else as Windows-1252."""
     said = _CHARSET.search(raw, 0, _HEAD_BYTES)
     names = [next((name for mark, name in _MARKS if raw.startswith(mark)), "")]
-    names += [said[1].decode("ascii") if said else "", "utf-8"]
+    names += [said[1].decode("ascii").lower() if said else "", "utf-8"]
     for name in filter(None, names):
         try:
-            return raw.decode(name)
+            return raw.decode("cp1252" if name in _CALLED_LATIN else name)
         except (LookupError, UnicodeDecodeError):
             continue
     return raw.decode("cp1252", "replace")

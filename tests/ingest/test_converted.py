@@ -147,6 +147,22 @@ def test_a_docx_and_a_page_are_cited_by_heading_and_have_no_pages(library):
 
 
 @needs_extra
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "<p>“naïve”</p>".encode(),
+        b"\xef\xbb\xbf" + "<p>“naïve”</p>".encode(),
+        b"\xff\xfe" + "<p>“naïve”</p>".encode("utf-16-le"),
+        "<p>“naïve”</p>".encode("cp1252"),
+        '<meta charset="ISO-8859-1"><p>“naïve”</p>'.encode("cp1252"),
+        '<meta http-equiv=Content-Type content="text/html; charset=macroman"><p>“naïve”</p>'.encode("mac-roman"),
+    ],
+)
+def test_a_page_is_decoded_as_browsers_do(tmp_path, raw):
+    assert convert("html", raw, tmp_path).text.strip() == "“naïve”"
+
+
+@needs_extra
 def test_a_torn_entry_of_an_outline_costs_no_document(tmp_path):
     torn = pdf([["Whole page"]], outline=[("Whole page", 0), ("XX", 0)]).replace(b"(XX)", b"<FEFFD800>")
     assert convert("pdf", torn, tmp_path).text.strip() == "# Whole page"
@@ -320,6 +336,17 @@ def test_a_document_that_was_withdrawn_leaves_no_text_and_comes_back_in_no_way(l
     assert list((library.store_path / "converted").iterdir()) == []
     assert is_hidden(library)
     roll_back(library.config(), None)
+    assert is_hidden(library)
+
+
+@needs_extra
+def test_a_document_that_was_moved_out_of_sight_is_not_shown_as_deleted(library):
+    library.write({"manual.pdf": MANUAL})
+    library.ingest()
+    library.remove("manual.pdf")
+    library.write({".attic/pump.bak": MANUAL})
+    library.ingest()
+    assert [each.source for each in roll_back(library.config(), 1, restore_deleted=True).refused] == ["manual.pdf"]
     assert is_hidden(library)
 
 
