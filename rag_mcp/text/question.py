@@ -249,13 +249,18 @@ class Planner:
         return [
             piece
             for at, piece in enumerate(listed)
-            if piece.identifier
+            if self._is_name(piece)
             or not (
                 all(is_stop_word(part, language) for part in piece.parts)
                 or (at in asking and piece.parts[0] in _MEASURES)
                 or (is_grammar(piece) and not self._words.frequency(piece.complete))
             )
         ]
+
+    def _is_name(self, piece: Piece) -> bool:
+        """Tell whether a piece is looked for as one name: a word with a dot before it (".env") only where it stands so."""
+        dotted = piece.surface[0] == "." and len(piece.parts) == 1
+        return piece.identifier and (not dotted or self._words.frequency(piece.complete) > 0)
 
     def _designations(self, pieces: Sequence[Piece], language: str) -> dict[str, str]:
         """Numbers behind a name say which one is meant, and may be joined to it ("berth 9", "berth9"); others count."""
@@ -282,7 +287,7 @@ class Planner:
         helping: dict[str, Unit] = {}
         for piece in pieces:
             words = [part for part in piece.parts if not is_stop_word(part, language)] or list(piece.parts)
-            if piece.identifier:
+            if self._is_name(piece):
                 words = words if len(piece.parts) > 1 and not piece.number else []
                 unit = self._identifier_unit(piece, tuple(words))
                 asked[unit.label] = unit

@@ -98,6 +98,7 @@ _HUMPS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[
 _HUMP_BORDER = re.compile(r"(\w)(?=\w)")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _HEX = re.compile(rf"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{{{_MIN_HEX_CHARS},}}")
+_TYPE_NAME = re.compile(r"(?=.{8})[A-Z][a-z]{2,}[A-Z][a-z]{3,}")
 _COUNTED = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 _NAME_JOINT = re.compile(r"[_.\\@]|::|->|/.*/")
 _DIGIT_RUN = re.compile(r"\d{3,}")
@@ -334,7 +335,8 @@ def _is_identifier(raw: str, segments: list[str], parts: list[str]) -> bool:
     if raw[0] in ".-" or raw[-1] in "+#":
         return True
     if len(segments) == 1 and "_" not in raw:
-        return len(parts) >= 3 or (len(parts) == 2 and raw[0].islower() and len(parts[0]) > 1)
+        lower_camel = len(parts) == 2 and raw[0].islower() and len(parts[0]) > 1
+        return len(parts) >= 3 or lower_camel or _TYPE_NAME.fullmatch(raw) is not None
     return bool(_NAME_JOINT.search(raw.strip("_"))) or any(len(_humps(segment)) > 1 for segment in segments)
 
 

@@ -204,6 +204,27 @@ def test_a_number_that_is_there_is_met_in_every_spelling(neighbours, question, s
     assert found.not_in_documents == ()
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what happened on 9 March 2033",
+        "March 9th, 2033",
+        "was geschah am 9. März 2033",
+        "qué pasó el 9 de marzo de 2033",
+        "le 9 mars 2033",
+        "9 marzo 2033",
+        "09.03.2033",
+    ],
+)
+def test_a_day_asked_in_words_finds_the_note_of_that_day(tmp_path, question):
+    days = [f"2033-{month:02}-{day:02}" for month in (2, 3) for day in (8, 9, 19)]
+    with Library(tmp_path / "c", tmp_path / "s", embedder="minilm-int8") as library:
+        library.write({f"log/{day}.md": f"# {day}\n\nThe tide gauge was read twice, by hand.\n" for day in days})
+        library.ingest()
+        assert library.sources(question, confidence="strict")[:1] == ["log/2033-03-09.md"]
+        assert library.sources(question, mode="fts")[:1] == ["log/2033-03-09.md"]
+
+
 def test_a_day_on_which_a_series_did_not_change_is_there(tmp_path):
     with Library(tmp_path / "corpus", tmp_path / "store") as library:
         text = "# Sluice\n\nThe sluice stands open and the gauge reads {}.\n"

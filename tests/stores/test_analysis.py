@@ -100,6 +100,8 @@ def test_letter_case_does_not_change_the_words_of_lower_case_prose(text):
         ("std::vector::push_back", ["std", "vector", "push", "back"], "stdvectorpushback"),
         ("user@example.com", ["user", "example", "com"], "userexamplecom"),
         ("étéÉcole", ["ete", "ecole"], "eteecole"),
+        ("LazyScanner", ["lazy", "scanner"], "lazyscanner"),
+        ("TapConfig", ["tap", "config"], "tapconfig"),
     ],
 )
 def test_an_identifier_is_one_name_and_its_parts(written, parts, whole):
@@ -135,7 +137,7 @@ def test_a_digest_is_one_term_whatever_its_case():
 
 
 def test_prose_is_not_taken_for_identifiers():
-    text = "Well-known and/or GitHub users, in the 1990s, on the 2nd floor, e.g. in the U.S.A., don't worry."
+    text = "Well-known and/or GitHub users from YouTube with McAlister, in the 1990s, on the 2nd floor, e.g. in the U.S.A., don't worry."
     assert [piece.surface for piece in segment(text) if piece.identifier] == []
 
 

@@ -78,6 +78,14 @@ def test_a_word_that_is_also_part_of_an_identifier_is_asked_for():
     assert set(labels(plan("user get_user", Counted(10, {"user": 4})))) == {"getuser", "user"}
 
 
+def test_a_word_behind_a_dot_is_a_name_only_where_it_stands_so():
+    known = Counted(10, {"smrt": 2, "env": 3, ".env": 1})
+    (word,) = plan("what reads .smrt", known).units[-1:]
+    assert (word.label, word.variants, word.exact) == ("smrt", ("smrt",), False)
+    (name,) = (unit for unit in plan("what reads .env", known).units if unit.exact)
+    assert (name.label, name.variants) == (".env", (".env",))
+
+
 def fixed(found):
     return {unit.fixed for unit in found.units if unit.fixed}
 
