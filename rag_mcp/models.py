@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
-    "HIDDEN_MARK",
     "About",
     "Chunk",
     "DocClass",
@@ -22,9 +21,6 @@ __all__ = [
     "Skipped",
     "SourceClass",
 ]
-
-HIDDEN_MARK = "[comment not shown]"
-"""Stands in a passage for what no reader of the rendered page sees; it is shown, and never searched."""
 
 
 @dataclass(frozen=True, slots=True)

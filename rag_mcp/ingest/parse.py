@@ -10,18 +10,20 @@ from pathlib import PurePosixPath
 from rag_mcp.access.policy import WITHHELD_BY
 from rag_mcp.access.withdrawal import MASKED
 from rag_mcp.errors import CorpusError
-from rag_mcp.models import HIDDEN_MARK, DocClass, Passage, SourceClass
+from rag_mcp.models import DocClass, Passage, SourceClass
 from rag_mcp.text.blocks import code_ranges
 from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.decode import shorten_data_uris
 from rag_mcp.text.docclass import classify_doc
 from rag_mcp.text.embedded import embedded_text
 from rag_mcp.text.filetypes import is_document
-from rag_mcp.text.frontmatter import parse_front_matter
+from rag_mcp.text.frontmatter import FrontMatter, parse_front_matter
 from rag_mcp.text.headings import first_heading
 from rag_mcp.text.hidden import hide
 from rag_mcp.text.limits import ChunkLimits
 from rag_mcp.text.links import MAX_LINKS, find_links
+from rag_mcp.text.machine_data import LeftOut, leave_out_data, names_nothing
+from rag_mcp.text.marks import without_marks
 from rag_mcp.text.opening import first_paragraph, is_front_page
 from rag_mcp.text.properties import Properties, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask
@@ -91,6 +93,7 @@ class Reader:
         front = parse_front_matter(prepared)
         if front.access is not None:  # before all else: what such a file holds is nobody's business
             raise Rejected(_access_reason(front.access, front.unread))
+        prepared, data = leave_out_data(prepared, front.body_start)
         found = self.find_secrets(path, prepared)
         if strong := [each for each in found if each.tier is Tier.STRONG]:
             raise Rejected("possible secret: " + "; ".join(f"{each.kind} (line {each.line})" for each in strong[:5]))
@@ -98,7 +101,7 @@ class Reader:
             prepared = mask(prepared, found)
             front = parse_front_matter(prepared)
         prepared = hide(prepared, front.body_start, code_ranges)
-        heading_title = front.title or first_heading(prepared, front.body_start)
+        heading_title = front.title or _heading(prepared, front)
         passages = chunk_text(
             prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
         )
@@ -119,10 +122,10 @@ class Reader:
             aliases=front.aliases,
             tags=front.tags,
             date=front.date,
-            language=self.detect_language(prepared[front.body_start :].replace(HIDDEN_MARK, "")),
+            language=self.detect_language(without_marks(prepared[front.body_start :])),
             # A piece of nothing but comments has no words to be found by.
             passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
-            notices=_notices(front.unread, found),
+            notices=_notices(front.unread, found, data),
             links=_links(path, front.links, prepared, front.body_start),
             properties=joined(front.properties, body_properties(prepared[front.body_start :])),
             opening=first_paragraph(prepared, front.body_start) if is_front_page(path) else "",
@@ -131,6 +134,11 @@ class Reader:
     def _parsed(self, passage: Passage, title: str | None) -> ParsedPassage:
         embedded = embedded_text(title, passage.heading_path, passage.shown, limits=self.limits)
         return ParsedPassage(passage, embedded, text_key(embedded))
+
+
+def _heading(text: str, front: FrontMatter) -> str | None:
+    heading = first_heading(text, front.body_start)
+    return None if heading and names_nothing(heading, front.properties) else heading
 
 
 def _links(path: str, in_head: Sequence[str], text: str, start: int) -> tuple[str, ...]:
@@ -145,8 +153,19 @@ def _masked_notice(found: Sequence[Finding]) -> str:
     return f"{what} {MASKED} (line{'s' if len(lines) > 1 else ''} {shown})"
 
 
-def _notices(unread: str | None, found: Sequence[Finding]) -> tuple[str, ...]:
-    return (*((f"the head was not read: {unread}",) if unread else ()), *((_masked_notice(found),) if found else ()))
+def _data_notice(data: Sequence[LeftOut]) -> str:
+    shown = ", ".join(f"{each.kind} (line {each.line})" for each in data[:_LINES_SHOWN])
+    return f"left out as no prose: {shown}{', …' if len(data) > _LINES_SHOWN else ''}"
+
+
+def _notices(unread: str | None, found: Sequence[Finding], data: Sequence[LeftOut]) -> tuple[str, ...]:
+    return tuple(
+        [
+            *([f"the head was not read: {unread}"] if unread else ()),
+            *([_masked_notice(found)] if found else ()),
+            *([_data_notice(data)] if data else ()),
+        ]
+    )
 
 
 def _access_reason(access: str, unread: str | None) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rag_mcp.models import HIDDEN_MARK
 from rag_mcp.text.hidden import block_comment
+from rag_mcp.text.marks import HIDDEN_MARK
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -23,7 +23,7 @@ from rag_mcp.text.units import Unit, units_of
 
 __all__ = ["CHUNKER_VERSION", "chunk_text"]
 
-CHUNKER_VERSION = "2"
+CHUNKER_VERSION = "3"
 """Goes up with every change that can give another passage or another embedded text for the same file."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from rag_mcp.models import HIDDEN_MARK
 from rag_mcp.text.headings import comparable, leading_heading, shorten_name, token_estimate
 from rag_mcp.text.limits import ChunkLimits
+from rag_mcp.text.marks import without_marks
 
 __all__ = ["embedded_text"]
 
@@ -21,7 +21,7 @@ def embedded_text(
     the first heading. A title and path that would take more than about a third of ``max_tokens`` are shortened.
     """
     context = _context(title or "", tuple(heading_path), (limits or ChunkLimits()).max_tokens)
-    body = _without_headings(shown.replace(HIDDEN_MARK, ""), heading_path).strip()
+    body = _without_headings(without_marks(shown), heading_path).strip()
     return "\n\n".join(part for part in (context, body) if part)
 
 

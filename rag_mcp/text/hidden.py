@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from rag_mcp.models import HIDDEN_MARK
+from rag_mcp.text.marks import HIDDEN_MARK
 
 __all__ = ["CodeRanges", "block_comment", "hide"]
 

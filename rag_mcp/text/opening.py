@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rag_mcp.models import HIDDEN_MARK
 from rag_mcp.text.blocks import parse_blocks, plain
 from rag_mcp.text.headings import shorten_name
+from rag_mcp.text.marks import without_marks
 from rag_mcp.text.sanitize import scrub, single_line
 
 __all__ = ["FRONT_PAGES", "MAX_DESCRIPTION_CHARS", "first_paragraph", "is_front_page", "one_description"]
@@ -29,7 +29,7 @@ def first_paragraph(text: str, body_start: int = 0) -> str:
     body = text[body_start : body_start + _LOOKED_AT]
     lines = body.split("\n")
     for node in parse_blocks(body):
-        raw = "\n".join(lines[node.start : node.end]).replace(HIDDEN_MARK, " ").strip()
+        raw = without_marks("\n".join(lines[node.start : node.end]), " ").strip()
         if node.kind == "paragraph" and not _PICTURE.match(raw) and (words := one_description(plain(raw, {}))):
             return words
     return ""

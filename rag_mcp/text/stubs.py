@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rag_mcp.models import HIDDEN_MARK
 from rag_mcp.text.blocks import Node
 from rag_mcp.text.headings import comparable
 from rag_mcp.text.lines import Lines
+from rag_mcp.text.marks import DATA_MARK, HIDDEN_MARK
 from rag_mcp.text.sections import Section, join_sections
 
 __all__ = ["join_stubs"]
@@ -16,7 +16,7 @@ __all__ = ["join_stubs"]
 _STUB_CHARS = 1_000
 _SILENT = re.compile(
     r"!\[[^\[\]]{0,300}\](?:\([^()\n]{0,500}\)|\[[^\[\]\n]{0,300}\])?|!\[\[[^\[\]\n]{0,300}\]\]|<[^<>]{0,500}>|"
-    + re.escape(HIDDEN_MARK)
+    + "|".join(map(re.escape, (HIDDEN_MARK, DATA_MARK)))
 )
 _LINK = re.compile(r"\[{1,2}([^\[\]\n]{0,300})\]{1,2}(?:\([^()\n]{0,500}\))?")
 _PLACEHOLDERS = frozenset({

@@ -7,11 +7,11 @@ import time
 import pytest
 from support import keeps_pace
 
-from rag_mcp.models import HIDDEN_MARK
 from rag_mcp.text.blocks import code_ranges
 from rag_mcp.text.chunking import chunk_text
 from rag_mcp.text.embedded import embedded_text
 from rag_mcp.text.hidden import hide
+from rag_mcp.text.marks import HIDDEN_MARK
 
 SECRET = "the gander is lame"
 

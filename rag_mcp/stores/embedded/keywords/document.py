@@ -6,9 +6,10 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from rag_mcp.models import HIDDEN_MARK, Chunk, DocClass, SourceClass
+from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.stores.embedded.keywords.stemmer import Stemmer
 from rag_mcp.text.language import detect_language
+from rag_mcp.text.marks import without_marks
 from rag_mcp.text.terms import LANGUAGES, NO_LANGUAGE, index_terms
 
 __all__ = ["OUTSIDE_SERIES", "document", "dump", "held_on", "load", "raw", "schema"]
@@ -50,7 +51,7 @@ def document(chunk: Chunk, stem: Stemmer) -> Any:
     import tantivy
 
     made = tantivy.Document()
-    text = chunk.text.replace(HIDDEN_MARK, "")
+    text = without_marks(chunk.text)
     language = detect_language(text, default=chunk.language)
     body = index_terms(text, language, stem)
     lead: list[tuple[str, int]] = []
