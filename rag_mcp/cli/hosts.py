@@ -12,7 +12,7 @@ import typer
 from rag_mcp.cli import params
 from rag_mcp.cli.output import print_notes, say
 from rag_mcp.config import Config, environment
-from rag_mcp.errors import RagMcpError, StoreAbsent
+from rag_mcp.errors import InvalidArgument, RagMcpError, StoreAbsent
 
 if TYPE_CHECKING:
     from rag_mcp.server.hostfile import WriteResult
@@ -39,6 +39,12 @@ def client_config(
     replace: Annotated[
         bool, typer.Option("--replace", help="Write over an entry of that --name, whatever store it is for.")
     ] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="For the warm server of `serve`, in place of one that the host starts.")
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Its address, if it is not this store's own on this machine.")
+    ] = None,
 ) -> None:
     """Print the block that registers this server with a host program. Every store gets an entry of its own."""
     from rag_mcp.server.hostfile import planned, render_block, write_config
@@ -48,7 +54,12 @@ def client_config(
         db_path=db, corpus_root=corpus, embedder=embedder, profile=profile, policy_path=policy, collection=collection
     )
     known = parse_host(host)
-    server: dict[str, Any] = {"command": sys.executable, "args": ("-m", "rag_mcp"), "env": server_env(config)}
+    arguments = ("-m", "rag_mcp", "connect") if http else ("-m", "rag_mcp")
+    server: dict[str, Any] = {"command": sys.executable, "args": arguments, "env": server_env(config)}
+    if url is not None and not http:
+        raise InvalidArgument("url", "is the address of a warm server: give --http as well.")
+    if http and _print_http(known, config, name=name, url=url, write=write):
+        return
     block = client_block(known, **server, name=name)
     corpora = config.corpora
     words = "\n".join(f"{name}: {_access_in_words(one)}" for name, one in corpora.items()) or _access_in_words(config)
@@ -63,6 +74,32 @@ def client_config(
     say(words, err=True)
     for one in corpora.values() or [config]:
         _say_if_absent(one)
+
+
+def _print_http(host: Host, config: Config, *, name: str | None, url: str | None, write: bool) -> bool:
+    """Print the block with the server's address; False for a host that is to start ``connect`` instead."""
+    from rag_mcp.server.hostfile import render_block
+    from rag_mcp.server.hosts import server_env
+    from rag_mcp.server.http.entries import TOKEN_VARIABLE, http_block
+    from rag_mcp.server.http.life import DEFAULT_PORT, life_of
+    from rag_mcp.server.registration import default_names
+
+    if url is None:
+        there = life_of(config, environment()).running()
+        address = there.url if there else f"http://127.0.0.1:{DEFAULT_PORT}/mcp"
+    else:
+        address = url
+    block = http_block(host, name or next(default_names(server_env(config))), address)
+    if block is None:
+        if url is not None:
+            raise InvalidArgument("url", f"{host} keeps no token out of its file; it reaches a server of this machine.")
+        return False
+    if write:
+        raise InvalidArgument("write", f"an address is printed for {host}, to be pasted in.")
+    typer.echo(render_block(host, block), nl=False)
+    where = "it is asked for" if host.value == "vscode" else f"{TOKEN_VARIABLE} in the host's environment"
+    say(f"Access: the token's profile. Token: {where}; one is made by: rag-mcp token add --profile NAME", err=True)
+    return True
 
 
 def _say_if_absent(config: Config) -> None:

@@ -53,7 +53,7 @@ def serve(
     config = Config.load(
         db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
     )
-    from rag_mcp.server.http.life import life_of
+    from rag_mcp.server.http.life import DEFAULT_PORT, life_of
 
     if status or stop:
         life = life_of(config, environment())
@@ -66,7 +66,7 @@ def serve(
     logs.configure(level=config.log_level, style=config.log_format)
     options = process.ServeOptions(
         host=host,
-        port=process.DEFAULT_PORT if port is None else port,
+        port=DEFAULT_PORT if port is None else port,
         allowed_hosts=tuple(allowed_host or ()),
         tokens=token_file(tokens).path,
         no_auth=no_auth,

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import stat
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -214,6 +215,19 @@ def test_a_document_ingested_or_denied_while_the_server_runs_is_told_of_at_once(
         after = daemon.send(opening, token=token).json["result"]["instructions"]
         assert "harbour of Teal" in after and "harbour of Teal" not in before
         assert daemon.search("eel sleeps", token=token).payload["results"][0]["citation"]["source"] == "docs/new.md"
+
+
+def test_a_server_may_have_its_folder_ingested_itself(other):
+    token = other.token("auditor")
+    last = other.folder / "db" / "last-run.json"
+    last.write_text(json.dumps({**json.loads(last.read_text()), "finished_at": "2020-01-01T00:00:00Z"}))
+    (other.folder / "corpus" / "docs" / "eel.md").write_text("# Eel\n\nThe eel sleeps.\n")
+    env = {**other.settings, "RAG_MCP_REFRESH": "1h"}
+    with Daemon(SimpleNamespace(settings=env, token_file=other.token_file, folder=other.folder)) as daemon:
+        until = time.monotonic() + 2 * WAIT_S
+        while b"docs/eel.md" not in daemon.search("eel sleeps", token=token).body:
+            assert time.monotonic() < until, daemon.stderr
+            time.sleep(0.1)
 
 
 def test_several_corpora_are_served_over_http_too(tmp_path):

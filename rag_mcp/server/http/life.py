@@ -21,13 +21,15 @@ from rag_mcp.config import SETTINGS, Config
 from rag_mcp.errors import ConfigError, ServerRunning
 from rag_mcp.stores.embedded.place import corpora_of, store_root
 
-__all__ = ["Life", "Running", "life_of", "settings_digest", "state_folder"]
+__all__ = ["DEFAULT_PORT", "Life", "Running", "life_of", "settings_digest", "state_folder"]
+
+DEFAULT_PORT = 8377
 
 _NOTE, _LOCK = "serve.json", "serve.lock"
 _TAKE_S = 1.0  # somebody may just be looking whether it is held
 _STEP_S = 0.02
 # Of each caller, or of this process alone, or told by the store: they change no answer.
-_NO_PART = frozenset({"profile", "log_level", "log_format", "scratch_dir", "corpus_root", "db_path"})
+_NO_PART = frozenset({"profile", "log_level", "log_format", "scratch_dir", "corpus_root", "db_path", "refresh"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,16 +22,16 @@ from rag_mcp.errors import ConfigError
 from rag_mcp.server.http.app import App, Gate
 from rag_mcp.server.http.connections import HttpServer, http_server
 from rag_mcp.server.http.guard import Guard
-from rag_mcp.server.http.life import Running, life_of, settings_digest
+from rag_mcp.server.http.life import DEFAULT_PORT, Running, life_of, settings_digest
 from rag_mcp.server.http.profiles import Profiles
 from rag_mcp.server.http.tokens import Token, TokenFile, TokenWatch
 from rag_mcp.server.leaving import leave
+from rag_mcp.server.refresh import Refresh
 
-__all__ = ["DEFAULT_PORT", "ServeOptions", "check_start", "listening", "serve"]
+__all__ = ["ServeOptions", "check_start", "listening", "serve"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_PORT = 8377
 _IDLE_STEP_S = 1.0
 _OPEN_FILES = 4096
 
@@ -114,7 +114,9 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
         )
         life.announce(there)
         say(f"Serving at {there.url}")
-        profiles = Profiles(config)
+        refresh = Refresh(config)
+        refresh.start()
+        profiles = Profiles(config, notes=refresh.notes)
         gate = Gate(TokenWatch(tokens), key=there.key, open_profile=RESTRICTED if options.no_auth else None)
         code = 0
         try:
@@ -124,7 +126,12 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
         except Exception:
             logger.exception("The server stopped")
             code = 1
-    leave(profiles.close, code)
+
+    def close() -> None:
+        refresh.close()
+        profiles.close()
+
+    leave(close, code)
 
 
 async def _run(gate: Gate, profiles: Profiles, listener: socket.socket, options: ServeOptions) -> None:

@@ -7,7 +7,7 @@ that one was opened with this profile as a process of its own would have been.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,10 +35,12 @@ class Served:
 
 
 class Profiles:
-    """Opened when a profile is first asked for, and open until the end."""
+    """Opened when a profile is first asked for, and open until the end. ``notes`` are what the process has to say of itself
+    in a status."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, notes: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._config = config
+        self._notes = notes
         self._embedder = LazyEmbedder(config)
         self._served: dict[str, Served] = {}
         self._opening = anyio.Lock()
@@ -65,7 +67,7 @@ class Profiles:
         """Keep one open. A task of its own: what the SDK enters has to be left by the task that entered it."""
         config = replace(self._config, profile=profile)
         knowledge = await anyio.to_thread.run_sync(partial(open_knowledge, config, embedder=self._embedder))
-        server = build_server(knowledge, transport="streamable-http", telemetry=Telemetry())
+        server = build_server(knowledge, transport="streamable-http", telemetry=Telemetry(), notes=self._notes)
         # Stateless: a client goes on after a restart of this process. JSON: an answer is one body.
         protocol = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
         async with protocol.run():
