@@ -22,7 +22,8 @@ from rag_mcp.errors import InvalidArgument, RagMcpError
 from rag_mcp.intervals import Interval
 from rag_mcp.places import written_out
 from rag_mcp.server.hosts import Host, find_place, parse_host
-from rag_mcp.setup.record import Record, Setup, locked_record, missing_folders, read_record, state_folder
+from rag_mcp.server.http.life import state_folder
+from rag_mcp.setup.record import Record, Setup, locked_record, missing_folders, read_record
 from rag_mcp.setup.run import (
     Machine,
     add_host,
@@ -100,7 +101,7 @@ def _interval(text: str) -> Interval:
 
 def _machine() -> Machine:
     home, env = Path.home(), environment()
-    state = state_folder(platform=sys.platform, home=home, env=env)
+    state = state_folder(sys.platform, home, env)
     return Machine(sys.platform, home, env, state, getattr(os, "getuid", int)())
 
 

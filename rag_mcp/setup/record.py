@@ -15,7 +15,7 @@ from rag_mcp.errors import ConfigError
 from rag_mcp.setup.shared import Shared
 from rag_mcp.stores.embedded.files import make_folder, read_json, write_json
 
-__all__ = ["Record", "Setup", "locked_record", "missing_folders", "read_record", "remove_folders", "state_folder"]
+__all__ = ["Record", "Setup", "locked_record", "missing_folders", "read_record", "remove_folders"]
 
 _FILE, _LOCK = "setup.json", "setup.lock"
 _FORMAT = 1
@@ -69,17 +69,6 @@ class Record:
             write_json(path, _written(self))
         else:
             path.unlink(missing_ok=True)
-
-
-def state_folder(*, platform: str, home: Path, env: Mapping[str, str]) -> Path:
-    """Where this user's programs keep what they remember; ``platform`` as ``sys.platform`` has it."""
-    if platform == "win32":
-        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif platform == "darwin":
-        base = home / "Library" / "Application Support"
-    else:
-        base = Path(env.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return base / "rag-mcp"
 
 
 @contextlib.contextmanager
