@@ -240,6 +240,19 @@ def test_a_schedule_that_is_not_taken_leaves_no_files_and_the_rest_stands(home, 
 
 
 @posix
+def test_a_timer_is_not_forgotten_while_it_can_not_be_turned_off_but_one_that_is_gone_is(home, monkeypatch):
+    was = home.everything()
+    home.setup("--host", "codex", "--schedule", "systemd")
+    monkeypatch.setenv("BROKEN", "1")
+    done = home.setup("--remove")
+    assert done.returncode == 1 and done.stderr.count("Failed to connect to bus") == 1
+    assert len(list(home.path.rglob("rag-mcp-*.timer"))) == 1 and not (home.path / ".codex/config.toml").exists()
+    for path in home.path.rglob(".config/systemd/user/rag-mcp-*"):
+        path.unlink()
+    assert home.setup("--remove").returncode == 0 and home.everything() == was
+
+
+@posix
 def test_where_no_scheduler_answers_the_server_ingests(home, monkeypatch):
     assert find_scheduler("linux") is Scheduler.SYSTEMD
     monkeypatch.setenv("BROKEN", "1")
@@ -279,7 +292,9 @@ def test_a_file_with_comments_is_left_as_it_is_and_the_others_are_done(home):
         home.path / ".codex/config.toml"
     ).is_file()
     home.setup("--remove")
-    assert (home.path / ".config/zed/settings.json").read_bytes() == own and not (home.path / ".codex").exists()
+    assert (home.path / ".config/zed/settings.json").read_bytes() == own and not (
+        home.path / ".codex/config.toml"
+    ).exists()
 
 
 @posix

@@ -47,6 +47,7 @@ __all__ = [
 
 _TIMEOUT_S = 7200
 LOG_KEEP = 3
+_SCHEDULE = (OWN, CRONTAB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def remove_schedule(record: Record, setup: Setup, machine: Machine, *, strict: b
     todo = commands(scheduler, setup.label, machine.folder(scheduler), user=machine.user)
     run_all(todo.off, strict=strict)
     for place in record.places_of(setup.label):
-        if record.places[place].form in (OWN, CRONTAB):
+        if record.places[place].form in _SCHEDULE:
             record = _take(record, setup.label, place)
     run_all(todo.gone, strict=False)
     return record
@@ -181,12 +182,16 @@ def remove(
     """Undo what ``setup`` did, and delete the ``stores`` that were made for it, if asked to; what could not be undone
     stays in the record, and is returned."""
     failed: list[RagMcpError] = []
+    own = [place for place in record.places_of(setup.label) if record.places[place].form in _SCHEDULE]
     try:
-        # Of systemd a link would be left behind; the others fail where the user has turned the job off already.
-        record = remove_schedule(record, setup, machine, strict=setup.scheduler == Scheduler.SYSTEMD)
+        # Of systemd a link would be left behind; else what fails is what the user has turned off or taken away already.
+        strict = setup.scheduler == Scheduler.SYSTEMD and any(map(os.path.lexists, own))
+        record = remove_schedule(record, setup, machine, strict=strict)
     except RagMcpError as error:
         failed.append(error)
     for place in record.places_of(setup.label):
+        if place in own:
+            continue
         try:
             record = _take(record, setup.label, place)
             said(f"{place}: without {setup.label} again")
