@@ -30,6 +30,7 @@ __all__ = [
     "check_meaning",
     "ignore_rules",
     "obsidian_filters",
+    "obsidian_templates",
     "resembles_ignore_file",
     "suggestion",
 ]
@@ -250,11 +251,7 @@ class PathFilters:
 
 def obsidian_filters(raw: bytes) -> PathFilters | None:
     """The ``userIgnoreFilters`` of an ``app.json``, None without any. Raises IgnoreUnusable."""
-    try:
-        settings = json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise IgnoreUnusable("not readable as JSON, so its excluded files are not known") from None
-    filters = settings.get("userIgnoreFilters") if isinstance(settings, dict) else None
+    filters = _setting(raw, "userIgnoreFilters")
     if filters is None:
         return None
     if not isinstance(filters, list) or not all(isinstance(each, str) for each in filters):
@@ -268,6 +265,21 @@ def obsidian_filters(raw: bytes) -> PathFilters | None:
     plain = tuple(folded(each) for each in prefixes if each)
     found = PathFilters(plain, tuple(_expression(each) for each in expressions))
     return found if len(found) else None
+
+
+def obsidian_templates(raw: bytes, key: str) -> PathFilters | None:
+    """What leaves out the folder that ``key`` names, None without one; the vault itself is none. Raises IgnoreUnusable."""
+    folder = _setting(raw, key)
+    parts = [part for part in folder.split("/") if part.strip()] if isinstance(folder, str) else []
+    return PathFilters((folded(f"{'/'.join(parts)}/"),), ()) if parts and not {".", ".."} & set(parts) else None
+
+
+def _setting(raw: bytes, key: str) -> object:
+    try:
+        settings = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise IgnoreUnusable("not readable as JSON, so its excluded files are not known") from None
+    return settings.get(key) if isinstance(settings, dict) else None
 
 
 def _expression(expression: str) -> Callable[[str], bool]:

@@ -9,6 +9,7 @@ folders in ``NOISE_FOLDERS``. ``include`` patterns of the policy bring in other 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -31,6 +32,7 @@ from rag_mcp.ingest.ignore import (
     check_meaning,
     ignore_rules,
     obsidian_filters,
+    obsidian_templates,
     resembles_ignore_file,
     suggestion,
 )
@@ -58,6 +60,10 @@ __all__ = [
 IGNORE_FILE = ".ragignore"
 VAULT_FOLDER = ".obsidian"
 VAULT_SETTINGS = f"{VAULT_FOLDER}/app.json"
+TEMPLATE_SETTINGS = {
+    f"{VAULT_FOLDER}/templates.json": "folder",
+    f"{VAULT_FOLDER}/plugins/templater-obsidian/data.json": "templates_folder",
+}
 MAX_IGNORE_BYTES = 1024 * 1024
 MAX_NAMED_LINES = 5
 READ_ATTEMPTS = 3
@@ -244,10 +250,11 @@ def read_beneath(root: Path, path: str, max_bytes: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """Rules that hold below ``folder`` ("" for the root, else with a closing slash)."""
+    """Rules that hold below ``folder`` ("" for the root, else with a closing slash), and whose they are."""
 
     folder: str
     rules: PathFilters
+    reason: str
 
     def verdict(self, path: str) -> bool | None:
         return self.rules.verdict(path[len(self.folder) :])
@@ -317,8 +324,8 @@ class _Walk:
                     own = IgnoreFile(folder, ignore_rules(self._read(folder + name)))
                     self.ignores.append(own)
                     ignores = (own, *ignores)
-                elif (vault := self._vault(entry, folder + name)) is not None:
-                    filters = (*filters, _Below(folder, vault))
+                else:
+                    filters = (*filters, *self._vault(entry, folder))
             except IgnoreUnusable as error:
                 self._withhold(folder, name, error)
                 return None
@@ -369,15 +376,21 @@ class _Walk:
         except CorpusError as error:
             raise IgnoreUnusable(str(error).removeprefix(f"{printable(path)}: ").rstrip(".")) from error
 
-    def _vault(self, entry: os.DirEntry[str], path: str) -> PathFilters | None:
+    def _vault(self, entry: os.DirEntry[str], folder: str) -> Iterator[_Below]:
         if entry.is_symlink():
             raise IgnoreUnusable("in a folder that is a symlink")
-        if not entry.is_dir(follow_symlinks=False) or not os.path.lexists(os.path.join(self.root, path)):
-            return None
-        found = obsidian_filters(self._read(path))
-        if found is not None:
+        if not entry.is_dir(follow_symlinks=False):
+            return
+        path = folder + VAULT_SETTINGS
+        if os.path.lexists(os.path.join(self.root, path)) and (found := obsidian_filters(self._read(path))):
             self._note(path, f"its excluded files are left out here too ({len(found)} filters)")
-        return found
+            yield _Below(folder, found, "Obsidian's excluded files")
+        for name, key in TEMPLATE_SETTINGS.items():
+            # One that can't be read hides nothing that somebody wanted hidden: templates are noise, no secret.
+            with contextlib.suppress(CorpusError, IgnoreUnusable):
+                if templates := obsidian_templates(self._read(folder + name), key):
+                    self._note(folder + name, "the folder of templates it names is left out")
+                    yield _Below(folder, templates, "Obsidian's templates")
 
     def _note(self, path: str, text: str) -> None:
         self.notices.append(Notice(printable(path, max_chars=MAX_PATH_CHARS), text))
@@ -427,8 +440,8 @@ class _Walk:
             return "not markdown"
         if ignored:
             return self.ignore_file.lstrip(".")
-        if rules.filters and any(vault.verdict(whole) for vault in rules.filters):
-            return "Obsidian's excluded files"
+        if reason := next((vault.reason for vault in rules.filters if vault.verdict(whole)), None):
+            return reason
         if denied(self.policy, whole):
             return "denied by policy"
         return None

@@ -607,6 +607,36 @@ def test_settings_of_a_vault_that_can_not_be_followed_withhold_it(tmp_path, sett
         walk_corpus(tmp_path, policy=PLAIN)
 
 
+TEMPLATES = (
+    (".obsidian/templates.json", "folder"),
+    (".obsidian/plugins/templater-obsidian/data.json", "templates_folder"),
+)
+
+
+@pytest.mark.parametrize("place", ["", "vaults/mine/"])
+@pytest.mark.parametrize(("settings", "key"), TEMPLATES)
+@pytest.mark.parametrize("named", ["Meta/Patterns", "/meta/patterns/"])
+def test_the_folder_of_templates_that_a_vault_names_is_left_out_and_told(tmp_path, place, settings, key, named):
+    put(
+        tmp_path, *(place + name for name in ("Meta/Patterns/day.md", "Meta/Patterns 2.md", "Patterns/a.md", "open.md"))
+    )
+    put(tmp_path, place + settings, text=json.dumps({"x": 1, key: named}))
+    found = walk_corpus(tmp_path, policy=PLAIN)
+    kept = [place + name for name in ("Meta/Patterns 2.md", "Patterns/a.md", "open.md")]
+    assert [file.path for file in found.files] == sorted(kept)
+    assert found.excluded["Obsidian's templates"] == 1
+    assert [(note.source, "templates" in note.text) for note in found.notices] == [(place + settings, True)]
+
+
+@pytest.mark.parametrize("value", ['""', '"/"', '" "', "null", "7", '"../Notes"', '"."', "[", '["Notes"]'])
+@pytest.mark.parametrize(("settings", "key"), TEMPLATES)
+def test_settings_that_name_no_folder_of_templates_leave_nothing_out(tmp_path, settings, key, value):
+    put(tmp_path, "Notes/a.md", "open.md")
+    put(tmp_path, settings, text=f'{{"{key}": {value}}}')
+    found = walk_corpus(tmp_path, policy=PLAIN)
+    assert ([file.path for file in found.files], found.notices) == (["Notes/a.md", "open.md"], ())
+
+
 def test_settings_of_a_vault_are_not_read_through_a_link(tmp_path):
     put(tmp_path / "corpus", "mine/a.md", "open.md")
     vault(tmp_path, [])

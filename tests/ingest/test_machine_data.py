@@ -181,3 +181,11 @@ def test_chance_in_data_makes_no_secret_and_a_private_key_leaves_its_file_out(li
     summary = library.ingest()
     assert {each.source for each in summary.skipped} == {"b.md", "c.md", "d.md"}
     assert set(library.manifest().files) == {"a.md"}
+
+
+def test_the_syntax_of_templates_is_text_like_any_other(library):
+    line = "<% tp.file.title %> leaves {{date:YYYY}} {{#each boats}} {{name}} {% raw %} for the otter quay."
+    library.write({"plan.md": f"# Plan\n\n{line}\n"})
+    assert not library.ingest().notices
+    (found,) = library.search("otter quay YYYY", mode="fts").results
+    assert line in found.text
