@@ -96,7 +96,10 @@ def path(name: Name) -> None:
     from rag_mcp.embedders.onnx_spec import minilm_spec
 
     model, folder = _known(name), Config.load().models_folder
-    say(str((minilm_spec() if model is None else catalogue_spec(name, folder)).model.parent))
+    if model is None:
+        say(str(minilm_spec().model.parent))
+    elif catalogue_spec(name, folder):
+        say(str(model.folder(folder)))
 
 
 def _known(name: str) -> CatalogueModel | None:

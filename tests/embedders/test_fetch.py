@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
+from rag_mcp.cli.app import app
 from rag_mcp.config import Config
 from rag_mcp.embedders import catalogue, embedder_identity, open_embedder
 from rag_mcp.embedders.catalogue import CATALOGUE, CatalogueModel, ModelFile
 from rag_mcp.embedders.fetch import fetch
 from rag_mcp.embedders.onnx_spec import Pooling
-from rag_mcp.errors import ConfigError, ModelDamaged, ModelMissing, ModelNotFetched
+from rag_mcp.errors import ConfigError, InvalidArgument, ModelDamaged, ModelMissing, ModelNotFetched
 
 NAME, REPOSITORY, REVISION = "harbour-tiny", "quay/harbour-tiny", "0123456789abcdef0123456789abcdef01234567"
 
@@ -228,3 +231,43 @@ def test_a_model_of_another_revision_is_not_taken_for_it(hub: Hub, model: Catalo
     fetch(model, tmp_path).rename(tmp_path / NAME / "fedcba987654")
     with pytest.raises(ModelMissing):
         open_embedder(config(tmp_path))
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    monkeypatch.setenv("RAG_MCP_MODELS_DIR", str(tmp_path / "models"))
+    return lambda *words: CliRunner().invoke(app, ["models", *words])
+
+
+def test_the_list_says_what_is_here_and_how_each_is_used(command: Callable[..., Result]) -> None:
+    rows = {row["name"]: row for row in json.loads(command("list", "--json").stdout)["models"]}
+    assert set(rows) == {"minilm", *CATALOGUE}
+    assert [name for name, row in rows.items() if row["here"]] == ["minilm"]
+    e5 = rows["multilingual-e5-small"]
+    assert (e5["query_prefix"], e5["document_prefix"], e5["pooling"], e5["licence"]) == (
+        "query: ",
+        "passage: ",
+        "mean",
+        "MIT",
+    )
+    assert "bge-large-en-v1.5: not here" in command("list").stdout
+
+
+def test_pull_fetches_and_path_finds(hub: Hub, model: CatalogueModel, command: Callable[..., Result]) -> None:
+    missing = command("path", NAME)
+    assert isinstance(missing.exception, ModelMissing)
+    pulled = command("pull", NAME)
+    assert pulled.exit_code == 0 and f"RAG_MCP_EMBEDDER={NAME}" in pulled.stdout
+    (folder,) = command("path", NAME).stdout.splitlines()
+    assert all((Path(folder) / file.path).is_file() for file in model.files)
+
+
+def test_the_packaged_model_needs_no_fetching_and_an_unknown_one_is_told(
+    hub: Hub, command: Callable[..., Result]
+) -> None:
+    assert "nothing to fetch" in command("pull", "minilm").stdout
+    assert isinstance(command("pull", "harbour-huge").exception, InvalidArgument)
+    assert hub.asked == []
