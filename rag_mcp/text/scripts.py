@@ -14,7 +14,7 @@ __all__ = ["LATIN", "in_another_language", "script_of", "writing_of"]
 LATIN = "LATIN"
 # Japanese mixes these with Chinese characters; any of them tells it from Chinese.
 _KANA = ("HIRAGANA", "KATAKANA")
-_SAMPLE_CHARS = 200
+_SAMPLE_CHARS = 160
 
 
 def script_of(letter: str) -> str:
@@ -30,7 +30,10 @@ def _named(letter: str) -> str:
 @lru_cache(maxsize=4_096)
 def writing_of(text: str) -> str:
     """The script of most letters at the beginning of a text; empty when it has none."""
-    scripts = Counter(map(script_of, filter(str.isalpha, text[:_SAMPLE_CHARS])))
+    sample = text[:_SAMPLE_CHARS]
+    if sample.isascii():
+        return LATIN if any(map(str.isalpha, sample)) else ""
+    scripts = Counter(map(script_of, filter(str.isalpha, sample)))
     kana = next((script for script in _KANA if script in scripts), None)
     return kana and _KANA[0] or max(scripts, key=lambda script: (scripts[script], script), default="")
 
