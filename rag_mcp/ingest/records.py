@@ -224,4 +224,5 @@ def _entry(
         converted_from=file.converted_from,
         pages=file.pages,
         file_day=file.file_day,
+        chars=file.passages[-1].passage.end - file.passages[0].passage.start if file.passages else 0,
     )

@@ -85,9 +85,10 @@ class Documents:
 
     def reach(self, run: Run, chunk: Chunk) -> Run:
         """How far what is shown for a hit may extend."""
-        last = len(self.entry(run.path).rows) - 1
+        entry = self.entry(run.path)
+        last = len(entry.rows) - 1
         # What a snapshot says beside a passage need not hold on the days that the passage does: only who asks gets it.
-        if chunk.series is None and self.passages(run.path).within(SHORT_NOTE_CHARS):
+        if chunk.series is None and 0 < entry.chars <= SHORT_NOTE_CHARS:
             return replace(run, first=0, last=last)
         beside = self.scope.request.neighbours
         return replace(run, first=max(0, run.first - beside), last=min(last, run.last + beside))

@@ -70,12 +70,6 @@ class Passages:
         held = (set(self.chunk(position).valid_on) for position in range(first, last + 1))
         return sorted(set.intersection(*held))
 
-    def within(self, chars: int) -> bool:
-        """Whether all passages together span at most so many characters; they have to be stored for this document."""
-        first, last = 0, len(self._rows) - 1
-        self._load((first, last))
-        return self.chunk(last).end - self.chunk(first).start <= chars
-
     def fitting(self, own: tuple[int, int], wanted: tuple[int, int], left: int) -> tuple[int, int]:
         """The passages around those of ``own`` that fit into ``left`` more characters: the nearest first, a side ends
         where one does not fit."""

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
-METADATA_VERSION = 7
+METADATA_VERSION = 8
 
 
 class ChunkRef(NamedTuple):
@@ -49,6 +49,7 @@ class FileEntry:
     ``links`` are the targets its text names, as written; which documents they are depends on who asks. ``opening`` is the
     first paragraph of a front page of the corpus, in a line. ``file_day`` is the day of the file's time when it was first
     read with this text, "" where an older version read it: a copy or a checkout that touches a file dates nothing anew.
+    ``chars`` is how far its passages reach, from the first to the last.
     """
 
     sha256: str
@@ -66,6 +67,7 @@ class FileEntry:
     converted_from: str = ""
     pages: tuple[int, ...] = ()
     file_day: str = ""
+    chars: int = 0
 
     def refs(self) -> Iterator[ChunkRef]:
         """The file's passages in reading order."""

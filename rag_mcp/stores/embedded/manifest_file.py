@@ -32,6 +32,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             entry.converted_from,
             entry.pages,
             entry.file_day,
+            entry.chars,
         ]
         for source, entry in sorted(manifest.files.items())
     }
@@ -66,10 +67,10 @@ def _entry(values: list[Any]) -> FileEntry:
     sha256, source_class, project, doc_class, title, series, day, rows, *named = values
     # Manifests of metadata version 2 end with the rows, those of version 3 with the links, of 5 with the properties, of 6
     # with the opening, or the pages of a converted document.
-    defaults: tuple[Any, ...] = ((), (), {}, "", "", (), "")
-    aliases, links, properties, opening, converted_from, pages, day_of_file = (*named, *defaults[len(named) :])
+    defaults: tuple[Any, ...] = ((), (), {}, "", "", (), "", 0)
+    aliases, links, properties, opening, converted_from, pages, *last = (*named, *defaults[len(named) :])
     # Rows stay as parsed: turning hundreds of thousands of them into objects would cost more than reading them.
     kinds = SourceClass(source_class), project, DocClass(doc_class)
     named_by = tuple(aliases), tuple(links)
     converted = converted_from, tuple(pages)
-    return FileEntry(sha256, *kinds, title, series, day, rows, *named_by, properties, opening, *converted, day_of_file)
+    return FileEntry(sha256, *kinds, title, series, day, rows, *named_by, properties, opening, *converted, *last)
