@@ -49,8 +49,8 @@ def familiarity(words: Iterable[WordPieces], scripts: Collection[str]) -> float:
     there are words and each is unknown or in none of the ``scripts`` the vocabulary holds words of.
 
     A vocabulary of many scripts is shared by many languages and splits the words of all: there a word counts as whole
-    unless it is unknown. Identifiers (digits, underscores, inner capitals) are left out: they fall apart in every language. The value never
-    rises when a word without unknown pieces falls into more, or a piece becomes unknown.
+    unless it is unknown. Identifiers (digits, underscores, inner capitals) are left out: they fall apart in every language.
+    The value never rises when a word without unknown pieces falls into more, or a piece becomes unknown.
     """
     whole = _PRIOR_WORDS
     broken = 0.0
