@@ -180,7 +180,8 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One answer passage. ``text`` is None when the budget was spent (the citation stands alone).
+    """One answer passage. ``text`` is None when the budget was spent (the citation stands alone), and empty for a document
+    that has none: then its name or a property is what was found.
 
     ``score`` is the calibrated probability (0..1) that the passage answers. ``warnings`` names neutralised content
     (for example ``bidi_override``). ``also_in`` lists the other visible places of the same text, or of
@@ -188,7 +189,9 @@ class Result:
     """
 
     text: Annotated[
-        str | None, PlainSerializer(_quoted), Field(description="The passage; null when max_chars was spent.")
+        str | None,
+        PlainSerializer(_quoted),
+        Field(description="The passage; empty for a document without text, null when max_chars was spent."),
     ]
     citation: Citation
     source_class: SourceClass
@@ -205,6 +208,11 @@ class Result:
     also_in_total: Annotated[
         int, Field(description="How many other places, where also_in does not name them all.", exclude_if=_few)
     ] = field(init=False, default=0)
+    properties: Annotated[
+        Mapping[str, Sequence[object]],
+        _Object,
+        Field(description="Of the document, where the question is about them.", exclude_if=_nothing),
+    ] = field(default_factory=dict)
     warnings: _Warnings = ()
     explain: Annotated[
         Mapping[str, object] | None,

@@ -107,6 +107,8 @@ class Chunk:
     ``id`` is unique in a store. ``text_key`` names the embedded text (not the place): equal keys share one vector.
     ``start``/``end`` are character offsets in the prepared text (decoded, data URIs shortened).
     ``valid_on`` lists the snapshot dates (ISO) this text held on, first date first; empty outside a series.
+    ``head`` is what the head of the document says, a line a property, on its first stored passage and no other: it is
+    searched and never shown. ``text`` is empty for what stands for a document without a passage of its own.
     """
 
     id: str
@@ -129,6 +131,7 @@ class Chunk:
     language: str = "en"
     series: str | None = None
     valid_on: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

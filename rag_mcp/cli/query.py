@@ -196,8 +196,12 @@ def _print_passage(console: Console, number: int, result: Payload) -> None:
     if day := cited.get("snapshot_date"):
         note += f"  as of {', '.join((day, *cited.get('also_unchanged_on', ())))}"
     console.print(Text(note, style="dim"))
+    for key, values in result.get("properties", {}).items():
+        said = f"{key}: {', '.join(map(str, values))}"
+        console.print(Text(f"   {one_line(said)}", style="dim"))
+    text = "(left out: the answer's budget is spent)" if result["text"] is None else result["text"] or "(no text)"
     # Every line of a passage is prefixed, so that a passage can't look like another result.
-    for line in terminal_safe(result["text"] or "(left out: the answer's budget is spent)").splitlines():
+    for line in terminal_safe(text).splitlines():
         console.print(Text(f"   | {line}"))
     others = result.get("also_in", ())
     for place in others[:_PLACES]:

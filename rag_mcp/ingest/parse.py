@@ -25,7 +25,7 @@ from rag_mcp.text.links import MAX_LINKS, find_links
 from rag_mcp.text.machine_data import LeftOut, leave_out_data, names_nothing
 from rag_mcp.text.marks import without_marks
 from rag_mcp.text.opening import first_paragraph, is_front_page
-from rag_mcp.text.properties import Properties, body_properties, joined
+from rag_mcp.text.properties import Properties, as_lines, body_properties, joined
 from rag_mcp.text.secrets import Finding, Tier, mask
 
 __all__ = ["ParsedFile", "ParsedPassage", "Rejected", "Reader", "text_key"]
@@ -65,6 +65,7 @@ class ParsedFile:
     notices: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
+    head: tuple[str, ...] = ()
     opening: str = ""
     converted_from: str = ""
     pages: tuple[int, ...] = ()
@@ -102,9 +103,12 @@ class Reader:
             front = parse_front_matter(prepared)
         prepared = hide(prepared, front.body_start, code_ranges)
         heading_title = front.title or _heading(prepared, front)
+        # A file name is a title to show, not one to embed: renaming a file must not change any vector.
+        title = heading_title or PurePosixPath(path).stem
         passages = chunk_text(
             prepared, body_start=front.body_start, title=heading_title, count=self.count, limits=self.limits
         )
+        parsed = [self._parsed(passage, heading_title) for passage in passages]
         return ParsedFile(
             path=path,
             sha256=sha256,
@@ -117,17 +121,18 @@ class Reader:
                 mirror_dirs=self.handoff_dirs,
                 mirror_basenames=self.handoff_basenames,
             ),
-            # A file name is a title to show, not one to embed: renaming a file must not change any vector.
-            title=heading_title or PurePosixPath(path).stem,
+            title=title,
             aliases=front.aliases,
             tags=front.tags,
             date=front.date,
             language=self.detect_language(without_marks(prepared[front.body_start :])),
             # A piece of nothing but comments has no words to be found by.
-            passages=tuple(each for passage in passages if (each := self._parsed(passage, heading_title)).embedded),
+            passages=tuple(each for each in parsed if each.embedded)
+            or (self._parsed(_name_alone(prepared, front.body_start), title),),
             notices=_notices(front.unread, found, data),
             links=_links(path, front.links, prepared, front.body_start),
             properties=joined(front.properties, body_properties(prepared[front.body_start :])),
+            head=as_lines(front.properties),
             opening=first_paragraph(prepared, front.body_start) if is_front_page(path) else "",
         )
 
@@ -139,6 +144,11 @@ class Reader:
 def _heading(text: str, front: FrontMatter) -> str | None:
     heading = first_heading(text, front.body_start)
     return None if heading and names_nothing(heading, front.properties) else heading
+
+
+def _name_alone(text: str, body_start: int) -> Passage:
+    """What stands for a document that has no words of its own: its head, found by its name and properties, and no text."""
+    return Passage("", (), 0, 0, 1, max(1, text.count("\n", 0, body_start)))
 
 
 def _links(path: str, in_head: Sequence[str], text: str, start: int) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def _single(file: ParsedFile) -> Records:
     records = Records()
     rows = []
     for position, (id_, item) in enumerate(zip(_ids(file), file.passages, strict=True)):
-        chunk = _chunk(file, position, id_, None, ())
+        chunk = _chunk(file, position, id_, None, (), file.head if position == 0 else ())
         records.chunks[id_] = chunk
         records.embedded[item.text_key] = item.embedded
         rows.append((id_, item.text_key, item.passage.line_start, item.passage.line_end, chunk_digest(chunk)))
@@ -105,13 +105,15 @@ class _Collapse:
     def _read(self, file: ParsedFile, day: str, plan: SeriesPlan) -> Records:
         rows: list[tuple[str, str, int, int, str]] = []
         records = Records()
+        head = file.head
         for position, item in enumerate(file.passages):
             place = (file.path, position)
             owner = plan.owners[place]
             id_, text_key = self.ids[owner[0]][owner[1]]
             digest = ""
             if owner == place:
-                chunk = _chunk(file, position, id_, self.key, plan.valid_on[place])
+                chunk = _chunk(file, position, id_, self.key, plan.valid_on[place], head)
+                head = ()
                 digest = chunk_digest(chunk)
                 records.chunks[id_] = chunk
                 records.embedded[text_key] = item.embedded
@@ -159,11 +161,14 @@ def _date(path: str) -> str:
 
 def _series_day(file: ParsedFile) -> SeriesDay:
     date = _date(file.path)
-    return SeriesDay(file.path, date, tuple(_key(item, item.day or date) for item in file.passages))
+    return SeriesDay(file.path, date, tuple(_key(file.path, item, item.day or date) for item in file.passages))
 
 
-def _key(item: ParsedPassage, day: str) -> PassageKey:
-    """A heading such as "Report 2031-03-01" is the same heading as yesterday's: its own date says nothing new."""
+def _key(path: str, item: ParsedPassage, day: str) -> PassageKey:
+    """A heading such as "Report 2031-03-01" is the same heading as yesterday's: its own date says nothing new. What has
+    no text repeats nobody's: its name and its head are all it is found by."""
+    if not item.passage.text:
+        return PassageKey((path,), "")
     headings = tuple(undated(part, day) for part in item.passage.heading_path)
     return PassageKey(headings, undated_headings(item.passage.shown, day))
 
@@ -178,7 +183,9 @@ def _ids(file: ParsedFile) -> list[str]:
     return ids
 
 
-def _chunk(file: ParsedFile, position: int, id_: str, series: str | None, valid_on: tuple[str, ...]) -> Chunk:
+def _chunk(
+    file: ParsedFile, position: int, id_: str, series: str | None, valid_on: tuple[str, ...], head: tuple[str, ...]
+) -> Chunk:
     item = file.passages[position]
     passage = item.passage
     return Chunk(
@@ -202,6 +209,7 @@ def _chunk(file: ParsedFile, position: int, id_: str, series: str | None, valid_
         language=file.language,
         series=series,
         valid_on=valid_on,
+        head=head,
     )
 
 

@@ -57,6 +57,7 @@ def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notice
         notices=notices,
         links=entry.links,
         properties=entry.properties,
+        head=next((chunk.head for chunk in chunks.values() if chunk.source == path and chunk.head), ()),
         opening=entry.opening,
         converted_from=entry.converted_from,
         pages=entry.pages,

@@ -110,8 +110,7 @@ def excerpts(candidates: Sequence[Candidate], documents: Documents) -> list[Exce
             run = _without(run, shown[place].run)
         if run.first > run.last:
             host = shown[taken[-1]]
-            places = (*host.candidate.also_in, *candidate.also_in)
-            shown[taken[-1]] = replace(host, candidate=replace(host.candidate, also_in=places))
+            shown[taken[-1]] = replace(host, candidate=host.candidate.with_places_of(candidate))
         elif len(shown) < request.k:
             own = len(documents.text(run))
             part = _extended(run, candidate, documents, shown, min(spare, budget - own))

@@ -14,10 +14,13 @@ from rag_mcp.search.context import Documents, Excerpt, Run, excerpts
 from rag_mcp.search.relevance import RelevanceModel
 from rag_mcp.search.retrieve import GenerationView, Retrieved
 from rag_mcp.search.shape import Candidate, order_candidates, shape
+from rag_mcp.text.properties import Properties, asked_about, few
 from rag_mcp.text.sanitize import single_line
 
 __all__ = ["MAX_NEAREST", "access_refusal", "advice", "present"]
 
+# Of the properties shown beside a passage.
+_PROPERTIES_CHARS = 600
 # Days that a citation names, the newest ones; snapshots_covered counts all.
 _DAYS = 100
 # Less than this share of what makes level medium is no place to look: a question about something else has neighbours
@@ -133,9 +136,19 @@ def _result(excerpt: Excerpt, documents: Documents, retrieved: Retrieved, model:
         truncated=text.truncated,
         found_at=excerpt.found_at,
         also_in=tuple(_citation(documents, documents.run([twin]), twin) for twin in candidate.also_in),
+        properties=_properties(candidate, documents),
         warnings=text.warnings,
         explain=_explanation(candidate, retrieved.familiarity, model) if documents.scope.request.explain else None,
     )
+
+
+def _properties(candidate: Candidate, documents: Documents) -> Properties:
+    """What the head of the document says, where the passage was found by it or has nothing else to say."""
+    if candidate.chunk.text and not candidate.by_head:
+        return {}
+    properties = documents.entry(candidate.chunk.source).properties
+    told = asked_about(documents.scope.request.query, properties) if candidate.chunk.text else properties
+    return few(told, _PROPERTIES_CHARS)
 
 
 def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel) -> dict[str, object]:

@@ -41,7 +41,8 @@ def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
         level = thresholds.level(probability)
         # Where only words were asked, BM25 ranks better than the features that tell how probable an answer is.
         rank_score = (match.evidence.bm25 or 0.0) if mode is Mode.FTS else model.strength(mode, features)
-        candidates.append(Candidate(match.chunk, match.evidence, features, match.rrf, rank_score, probability, level))
+        candidate = Candidate(match.chunk, match.evidence, features, match.rrf, rank_score, probability, level)
+        candidates.append(replace(candidate, by_head=match.keyword is not None and match.keyword.by_head))
     if mode is Mode.HYBRID:
         candidates = supported(candidates)
     if retrieved.absent:

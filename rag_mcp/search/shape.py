@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from rag_mcp.models import Chunk, Evidence, Level
+from rag_mcp.text.stubs import is_hollow
 
 __all__ = ["RARE_EXACT", "Candidate", "cut_at", "cut_text", "order_candidates", "shape"]
 
@@ -36,7 +37,7 @@ _DIGIT = re.compile(r"\d")
 class Candidate:
     """A scored passage. ``rank_score`` orders, ``probability`` decides what is withheld and is what readers see; neither
     is made from the other. ``joined`` are neighbours read as one with it, in file order, itself included; ``also_in`` are
-    the other places of its text."""
+    the other places of its text. ``by_head``: words of the question stand in the head of its document."""
 
     chunk: Chunk
     evidence: Evidence
@@ -47,6 +48,11 @@ class Candidate:
     level: Level
     joined: tuple[Chunk, ...] = ()
     also_in: tuple[Chunk, ...] = ()
+    by_head: bool = False
+
+    def with_places_of(self, other: Candidate) -> Candidate:
+        """What is read for both."""
+        return replace(self, also_in=(*self.also_in, *other.also_in), by_head=self.by_head or other.by_head)
 
 
 def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> list[Candidate]:
@@ -64,7 +70,29 @@ def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> lis
         best = [ordered[place] for place in taken]
         for place, state, held in zip(taken, _newest_first(best, day), best, strict=True):
             ordered[place] = _standing(state, held)
-    return _promoted(ordered)
+    return _hollow_behind(_promoted(ordered))
+
+
+def _hollow_behind(ordered: Sequence[Candidate]) -> list[Candidate]:
+    """What says nothing of its own stands right behind the first that speaks and meets as much of the question."""
+    hollow = [_is_hollow(each.chunk.text, (each.chunk.title, *each.chunk.heading_path)) for each in ordered]
+    speaking = [place for place in range(len(ordered)) if not hollow[place]]
+    placed = []
+    for place, candidate in enumerate(ordered):
+        host = next((at for at in speaking if _says(ordered[at], candidate)), -1) if hollow[place] else -1
+        if host > place:
+            weaker = min(ordered[host], candidate, key=lambda each: each.probability)
+            candidate = replace(_standing(candidate, weaker), rank_score=ordered[host].rank_score)
+        placed.append((max(host, place), place != max(host, place), candidate))
+    return [candidate for _, _, candidate in sorted(placed, key=lambda item: item[:2])]
+
+
+def _says(candidate: Candidate, hollow: Candidate) -> bool:
+    own, other = candidate.evidence.term_share or 0.0, hollow.evidence.term_share or 0.0
+    return own >= other and (candidate.level is not Level.LOW or hollow.level is Level.LOW)
+
+
+_is_hollow = lru_cache(maxsize=4_096)(is_hollow)
 
 
 def _promoted(ordered: list[Candidate]) -> list[Candidate]:
@@ -143,7 +171,8 @@ def _collapse(ordered: Sequence[Candidate]) -> list[Candidate]:
         _place(candidate, twin, own.plain, kept, equal)
     for candidate in ordered[_COMPARED:]:
         plain = _plain(candidate.chunk.text)
-        twin = next((i for i in equal.get(plain, ()) if not _one_series(candidate.chunk, kept[i].chunk)), None)
+        twins = equal.get(plain, ()) if plain else ()
+        twin = next((i for i in twins if not _one_series(candidate.chunk, kept[i].chunk)), None)
         _place(candidate, twin, plain, kept, equal)
     return kept
 
@@ -170,6 +199,8 @@ def _one_series(chunk: Chunk, other: Chunk) -> bool:
 def _same(chunk: Chunk, own: _Print, other_chunk: Chunk, other: _Print) -> bool:
     if _one_series(chunk, other_chunk):
         return False  # states of one series differ in a word or two, and that word is the answer
+    if not own.plain:
+        return False  # two documents without a text have nothing in common
     if own.plain == other.plain:
         return True
     if chunk.heading_path != other_chunk.heading_path:
@@ -193,8 +224,7 @@ def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
             groups.append(replace(candidate, joined=(candidate.chunk,)))
         else:
             run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)
-            places = (*groups[host].also_in, *candidate.also_in)
-            groups[host] = replace(groups[host], joined=tuple(run), also_in=places)
+            groups[host] = replace(groups[host].with_places_of(candidate), joined=tuple(run))
     return groups
 
 

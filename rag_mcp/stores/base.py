@@ -68,7 +68,8 @@ class KeywordHit:
 class KeywordEvidence:
     """``bm25`` raw score over all fields; ``term_share`` IDF-weighted share (0..1) of query terms in any field;
     ``title_share`` the same in title, headings, aliases and tags only; ``exact`` True when a whole identifier of the
-    query, or all of its (two or more) content terms as a phrase, stand in the chunk; ``matched`` the query terms found.
+    query, or all of its (two or more) content terms as a phrase, stand in the chunk; ``matched`` the query terms found; ``by_head``
+    tells that some stand in the head of the document.
     """
 
     bm25: float = 0.0
@@ -76,6 +77,7 @@ class KeywordEvidence:
     title_share: float = 0.0
     exact: bool = False
     matched: tuple[str, ...] = field(default=())
+    by_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         body_start = block.after
     fields = _fields(root)
     tags = tuple(dict.fromkeys(tag for raw in _labels(fields, "tags", "tag") if (tag := raw.lstrip("#").strip())))
-    named = {key: _values(node) for key, node in fields.items() if fold(key).strip() != _ACCESS}
+    named = _named(fields)
     return FrontMatter(
         body_start=body_start,
         title=_title(fields),
@@ -324,20 +324,31 @@ def _links(named: Properties) -> tuple[str, ...]:
     return find_links("\n\n".join(value for values in named.values() for value in values if isinstance(value, str)))
 
 
-def _values(node: yaml.Node) -> list[Value]:
-    """The scalars of a value, lists flattened; a mapping within a value is none. An unquoted wikilink, which YAML reads as
-    a list in a list, is the link it is meant as."""
-    found: list[Value] = []
-    waiting, left = [node], _MAX_NODES
+def _named(fields: Mapping[str, yaml.Node]) -> dict[str, list[Value]]:
+    """The scalars below each key but ``access``: lists flattened, a mapping's keys behind a dot (``contact.phone``).
+
+    An unquoted wikilink, which YAML reads as a list in a list, is the link it is meant as. Aliases may repeat a value as
+    often as they like: of all keys together so many nodes are looked at.
+    """
+    found: dict[str, list[Value]] = {}
+    waiting = [(key, node) for key, node in reversed(list(fields.items())) if fold(key).strip() != _ACCESS]
+    left = _MAX_NODES
     while waiting and (left := left - 1):
-        each = waiting.pop()
+        key, each = waiting.pop()
+        values = found.setdefault(key, [])
         if (name := _bare_wikilink(each)) is not None:
-            found.append(f"[[{name}]]")
+            values.append(f"[[{name}]]")
         elif isinstance(each, yaml.SequenceNode):
-            waiting += reversed(each.value)
+            waiting += [(key, item) for item in reversed(each.value)]
+        elif isinstance(each, yaml.MappingNode):
+            waiting += [(_below(key, name), item) for name, item in reversed(each.value)]
         elif (text := _text(each)) is not None:
-            found.append(_typed(text, each.tag))
+            values.append(_typed(text, each.tag))
     return found
+
+
+def _below(key: str, name: yaml.Node) -> str:
+    return f"{key}.{(_text(name) or '').lower()}"[:_MAX_LABEL_CHARS]
 
 
 def _bare_wikilink(node: yaml.Node) -> str | None:

@@ -16,9 +16,12 @@ __all__ = [
     "OwnDate",
     "Properties",
     "Value",
+    "as_lines",
+    "asked_about",
     "body_properties",
     "comparable",
     "days_in",
+    "few",
     "joined",
     "local_day",
     "own_date",
@@ -30,10 +33,14 @@ Value: TypeAlias = "str | int | float | bool"
 Properties: TypeAlias = "Mapping[str, Sequence[Value]]"
 
 _TAGS = "tags"
+# Fields of every passage already: what names a document is searched with more weight than what is said of it.
+_NAMES = frozenset({_TAGS, "tag", "title", "aliases", "alias"})
 _DATE_KEYS = ("date", "created", "updated", "last_updated", "lastmod", "modified")
 _MAX_KEYS = 200
 _MAX_VALUES = 200
 _MAX_CHARS = 200
+_STEM = 5
+_WORD = re.compile(r"[^\W_]+")
 
 _FIELD = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([^\W\d][\w.-]{0,50}):: +(\S[^\n]*)")
 _TAG = re.compile(r"(?:(?<=\s)|^)#(\w[\w/-]{0,99})", re.MULTILINE)
@@ -76,6 +83,46 @@ def joined(*parts: Properties) -> dict[str, tuple[Value, ...]]:
             if len(kept) < _MAX_VALUES:
                 kept[type(short), short] = None
     return {key: tuple(value for _, value in kept) for key, kept in found.items()}
+
+
+def as_lines(properties: Properties) -> tuple[str, ...]:
+    """Key and values of each property as words to search, but for those that name the document."""
+    return tuple(
+        f"{key} {', '.join(str(each).lower() if isinstance(each, bool) else str(each) for each in values)}"
+        for key, values in properties.items()
+        if key not in _NAMES
+    )
+
+
+def asked_about(question: str, properties: Properties) -> Properties:
+    """The properties that have a word of the question, a few letters at its end apart; all of them where none has."""
+    words = {word[:_STEM] for word in _words(question)}
+    found = {
+        key: values
+        for key, values in properties.items()
+        if any(word[:_STEM] in words for word in _words(" ".join((key, *map(str, values)))))
+    }
+    return found or properties
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(composed(text).casefold()) if len(word) > 2]
+
+
+def few(properties: Properties, max_chars: int) -> dict[str, tuple[Value, ...]]:
+    """The first of them that fit, whole values only."""
+    found: dict[str, tuple[Value, ...]] = {}
+    for key, values in properties.items():
+        max_chars -= len(key)
+        kept = []
+        for value in values:
+            max_chars -= len(str(value))
+            if max_chars < 0:
+                break
+            kept.append(value)
+        if kept:
+            found[key] = tuple(kept)
+    return found
 
 
 class OwnDate(NamedTuple):

@@ -27,10 +27,29 @@ from rag_mcp.text.terms import (
     stem_map,
 )
 
-__all__ = ["LEAD_BOOST", "PHRASE_WEIGHT", "Bonus", "Phrase", "Plan", "Planner", "Shares", "Statistics", "Unit", "idf"]
+__all__ = [
+    "HEAD_WEIGHT",
+    "LEAD_BOOST",
+    "MATCHED",
+    "PHRASE_WEIGHT",
+    "Bonus",
+    "Phrase",
+    "Plan",
+    "Planner",
+    "Shares",
+    "Statistics",
+    "Unit",
+    "idf",
+]
 
 LEAD_BOOST = 0.4
 """What a term in title, headings, aliases, tags or path adds to its score in the whole chunk."""
+
+MATCHED = ("body", "head")
+"""Where a term counts as met: in the chunk, or in what the head of its document says of it."""
+
+HEAD_WEIGHT = 0.7
+"""What a term in the head alone scores, against one that stands once in a chunk of average length."""
 
 PHRASE_WEIGHT = 0.7
 """An identifier met only as its words in order, against the identifier met as written."""
@@ -196,7 +215,7 @@ class _Vocabulary:
         return tuple(term for term in dict.fromkeys(terms) if self.frequency(term))
 
     def frequency(self, term: str) -> int:
-        return sum(known.frequency("body", term) for known in self._classes)
+        return sum(max(known.frequency(field, term) for field in MATCHED) for known in self._classes)
 
     def group_idf(self, variants: Sequence[str]) -> float:
         """IDF of the most frequent variant: the others are mostly other spellings of the same chunks' word.

@@ -1,9 +1,9 @@
-"""Which sections say nothing beyond their heading, and which section do they go with? Pure."""
+"""Which sections say nothing beyond their heading, and which section do they go with? Which passages do? Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rag_mcp.text.blocks import Node
 from rag_mcp.text.headings import comparable
@@ -11,7 +11,7 @@ from rag_mcp.text.lines import Lines
 from rag_mcp.text.marks import DATA_MARK, HIDDEN_MARK
 from rag_mcp.text.sections import Section, join_sections
 
-__all__ = ["join_stubs"]
+__all__ = ["is_hollow", "join_stubs"]
 
 _STUB_CHARS = 1_000
 _SILENT = re.compile(
@@ -26,6 +26,10 @@ _PLACEHOLDERS = frozenset({
     "to be determined", "to be announced", "to be completed", "to be continued", "to be defined", "fill in", "fill me in",
     "write me", "lorem ipsum",
 })  # fmt: skip
+_POINTERS = frozenset({"", "see", "see also", "link", "links", "moved to", "moved here", "related"})
+_HEADING = re.compile(r"^ {0,3}#{1,6}(?:[ \t][^\n]*)?$|^[^\n]+\n {0,3}=+[ \t]*$", re.MULTILINE)
+_EMPTY_TABLE = re.compile(r"^[^\n|]*\|[^\n]*\n[ \t|:-]*-[ \t|:-]*$(?:\n[ \t|]*$)*(?!\n[^\n]*\|)", re.MULTILINE)
+_ADDRESS = re.compile(r"https?://\S+")
 
 
 def join_stubs(sections: Sequence[Section], lines: Lines) -> list[Section]:
@@ -49,6 +53,21 @@ def join_stubs(sections: Sequence[Section], lines: Lines) -> list[Section]:
     return [join_sections(group, path) for group, path in zip(groups, paths, strict=True)]
 
 
+def is_hollow(text: str, names: Collection[str]) -> bool:
+    """Whether a passage under these names says nothing of its own: headings, links, pictures and placeholders point to
+    what others say, or will."""
+    if len(text) > _STUB_CHARS or "```" in text or "~~~" in text:
+        return False
+    for pattern in (_HEADING, _EMPTY_TABLE, _SILENT, _LINK, _ADDRESS):
+        text = pattern.sub("", text)
+    empty = _POINTERS | _PLACEHOLDERS | {_words(name) for name in names}
+    return all(_words(line) in empty for line in text.split("\n"))
+
+
+def _words(text: str) -> str:
+    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
+
+
 def _is_parent(section: Section, following: Section | None) -> bool:
     depth = len(section.path)
     return following is not None and len(following.path) > depth and following.path[:depth] == section.path
@@ -63,7 +82,7 @@ def _is_stub(section: Section, lines: Lines) -> bool:
     if sum(end - start for start, end in pieces) > _STUB_CHARS:
         return False
     text = "\n".join(_LINK.sub(r"\1", _SILENT.sub("", lines.text[start:end])) for start, end in pieces)
-    words = " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
+    words = _words(text)
     return not words or words in _PLACEHOLDERS or comparable(words) in names
 
 

@@ -270,7 +270,8 @@ def test_an_empty_blank_or_heading_only_file_is_no_error_and_no_change(library):
 )
 def test_a_file_of_nothing_but_comments_is_no_error_and_gains_words_later(library, text):
     library.write({"hushed.md": text, "spoken.md": "# Spoken\n\nThe harbour opens at six.\n"})
-    assert library.ingest().store_count == 1
+    assert library.ingest().store_count == 2
+    assert [each["text"] for each in library.dump().values() if each["source"] == "hushed.md"] == [""]
     assert library.ingest().published is False
     library.write({"hushed.md": f"{text}\nThe bell rings at noon.\n"})
     assert library.ingest().store_count == 2

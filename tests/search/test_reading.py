@@ -97,7 +97,7 @@ def test_reading_on_comes_to_the_end_without_a_gap_or_a_repeat(reader, source, b
     whole = whole_text(reader, source)
     first = reader(source=source, max_chars=budget)
     if not whole:
-        assert (first["text"], first["chunk_count"], first.get("next")) == ("", 0, None)
+        assert (first["text"], first["chunk_count"], first.get("next")) == ("", 1, None)
         return
     assert ("truncated" in first) == ("next" in first)
     pages = read_on(reader, first, budget)
@@ -161,9 +161,9 @@ def test_a_place_the_document_does_not_have_is_an_error_that_names_it(reader, ar
     assert answer["error"]["type"] == "invalid_argument" and answer["error"]["message"].startswith(f"{field}: ")
 
 
-def test_a_document_without_a_passage_has_no_place_to_read_from(reader):
-    assert "no passage" in reader(source="empty.md", chunk_index=0)["error"]["message"]
-    assert "no passage" in reader(source="empty.md", from_chunk=2)["error"]["message"]
+def test_a_document_without_text_is_one_empty_passage(reader):
+    assert reader(source="empty.md", chunk_index=0)["text"] == ""
+    assert "passages 0 to 0" in reader(source="empty.md", from_chunk=2)["error"]["message"]
 
 
 # --- cost ------------------------------------------------------------------------------------------------------------

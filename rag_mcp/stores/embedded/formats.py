@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["INDEX_FORMATS"]
 
-INDEX_FORMATS = {"vectors": 1, "keywords": 2}
+INDEX_FORMATS = {"vectors": 1, "keywords": 3}
 """Raise ``keywords`` with every change of schema or analysis, ``vectors`` with every change of how rows are stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -17,7 +18,7 @@ __all__ = ["OUTSIDE_SERIES", "document", "dump", "held_on", "load", "raw", "sche
 OUTSIDE_SERIES = "-"
 _SECTION_GAP = 100
 _CHUNK_FIELDS = tuple(field.name for field in fields(Chunk))
-_TUPLES = ("heading_path", "aliases", "tags", "valid_on")
+_TUPLES = ("heading_path", "aliases", "tags", "valid_on", "head")
 
 
 def schema() -> Any:
@@ -25,7 +26,7 @@ def schema() -> Any:
 
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
-    for name in ("body", "lead"):
+    for name in ("body", "lead", "head"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="position")
     for name in ("source", "project", "doc_class", "held", "language"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
@@ -47,6 +48,14 @@ def _lead_sections(chunk: Chunk) -> list[str]:
     return list(dict.fromkeys([chunk.title, *chunk.heading_path, *chunk.aliases, *chunk.tags, path]))
 
 
+def _terms(sections: Iterable[str], language: str, stem: Stemmer, *, start: int) -> list[tuple[str, int]]:
+    """The terms of all sections, so far apart that no phrase spans two of them."""
+    found: list[tuple[str, int]] = []
+    for section in sections:
+        found += index_terms(section, language, stem, start=found[-1][1] + _SECTION_GAP if found else start)
+    return found
+
+
 def document(chunk: Chunk, stem: Stemmer) -> Any:
     import tantivy
 
@@ -54,14 +63,9 @@ def document(chunk: Chunk, stem: Stemmer) -> Any:
     text = without_marks(chunk.text)
     language = detect_language(text, default=chunk.language)
     body = index_terms(text, language, stem)
-    lead: list[tuple[str, int]] = []
-    start = body[-1][1] + _SECTION_GAP if body else 0
-    for section in _lead_sections(chunk):
-        terms = index_terms(section, language, stem, start=start)
-        if terms:
-            lead += terms
-            start = terms[-1][1] + _SECTION_GAP
-    for name, terms in (("body", body + lead), ("lead", lead)):
+    lead = _terms(_lead_sections(chunk), language, stem, start=body[-1][1] + _SECTION_GAP if body else 0)
+    head = _terms(chunk.head, language, stem, start=0)
+    for name, terms in (("body", body + lead), ("lead", lead), ("head", head)):
         tokens = [tantivy.Token(term, position, 0, 0) for term, position in terms]
         made.add_pre_tokenized_text(name, tantivy.PreTokenizedString("", tokens))
     exact = [("id", chunk.id), ("source", raw(chunk.source)), ("doc_class", chunk.doc_class.value)]

@@ -10,7 +10,7 @@ from rag_mcp.models import Chunk
 from rag_mcp.stores.base import PassageFilter
 from rag_mcp.stores.embedded.keywords.document import OUTSIDE_SERIES, held_on, load, raw
 from rag_mcp.stores.embedded.keywords.folder import segment_sizes
-from rag_mcp.text.question import Phrase, idf
+from rag_mcp.text.question import MATCHED, Phrase, idf
 
 __all__ = ["ClassIndex", "rounded"]
 
@@ -46,9 +46,12 @@ class ClassIndex:
         return frequency
 
     def prefixed(self, prefix: str, limit: int) -> list[tuple[str, int]]:
-        """Most frequent first, ties by term; looks at a bounded number of terms."""
-        terms = self.searcher.terms_with_prefix("body", prefix, limit=limit)
-        return sorted(terms, key=lambda pair: (-pair[1], pair[0]))
+        """Most frequent first, ties by term; looks at a bounded number of terms of each field."""
+        counts: dict[str, int] = {}
+        for field in MATCHED:
+            for term, count in self.searcher.terms_with_prefix(field, prefix, limit=limit):
+                counts[term] = max(count, counts.get(term, 0))
+        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def term(self, field: str, term: str) -> Any:
         return self.tantivy.Query.term_query(self.schema, field, term, "freq")
