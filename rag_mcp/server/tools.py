@@ -59,7 +59,7 @@ INSTRUCTIONS = (
     "open one with get_document, and say that the match is weak; else say that nothing relevant was found; "
     "when degraded is true, say that the search was limited. "
     "When ok is false nothing was searched: pass the error's message on, and conclude nothing about the documents. "
-    "Use get_document to read around a passage."
+    "Use get_document to read around a passage or to follow a link: it opens a path, a name, an alias or a [[wikilink]]."
 )
 
 
@@ -191,8 +191,8 @@ TOOLS: tuple[ToolSpec, ...] = (
         Document,
         ("source", "text", "line_start", "line_end", "chunk_end", "chunk_count"),
         "Read a document",
-        "Read a document, or the chunks around one of it, when a found passage needs what stands before or after. "
-        "If next is given, call again with its arguments for more.",
+        "Read a document, or the chunks around one of it, when a found passage needs what stands before or after, or to "
+        "follow its links and backlinks. If next is given, call again with its arguments.",
     ),
     ToolSpec(
         "list_documents",
@@ -200,7 +200,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         DocumentPage,
         ("documents",),
         "List documents",
-        "List documents by path, with title and class. Use it to see what exists; search_knowledge finds answers.",
+        "List documents by path, with title, class and date. Use it to see what exists; search_knowledge finds answers.",
     ),
     ToolSpec(
         "list_knowledge_sources",
