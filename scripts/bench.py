@@ -3,6 +3,7 @@
     python3 scripts/bench.py ingest --corpus DIR [--many DIR]   what a run costs, from nothing changed to everything new
     python3 scripts/bench.py search --corpus DIR                latency of one question, in process and over MCP
     python3 scripts/bench.py start  --corpus DIR                process start to first reply, against a bare MCP server
+    python3 scripts/bench.py serve  --corpus DIR                the warm server over HTTP and behind connect, against stdio; Linux
     python3 scripts/bench.py churn                              size of a store after many rounds of edits
     python3 scripts/bench.py filters [--generated 5000]         what each filter costs beside the same question without it
 
@@ -414,6 +415,130 @@ def filter_times(db: Path, runs: int) -> dict[str, dict[str, list[float]]]:
     return times
 
 
+# --- serve -----------------------------------------------------------------------------------------------------------
+
+HOSTS = (1, 3, 8)
+
+
+class Frames:
+    """A server or bridge on stdio, asked frame by frame."""
+
+    def __init__(self, words: Sequence[str], env: dict[str, str]) -> None:
+        self.started = time.perf_counter()
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nothing, env=env)
+        client = {"name": "bench", "version": "1"}
+        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
+
+    def ask(self, method: str, params: dict[str, object]) -> dict[str, object]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(call).encode() + b"\n")
+        self.process.stdin.flush()
+        while "result" not in (reply := json.loads(self.process.stdout.readline())):
+            assert "error" not in reply, reply
+        return reply["result"]
+
+    def search(self, question: str) -> None:
+        self.ask("tools/call", {"name": "search_knowledge", "arguments": {"query": question}})
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+def bench_serve(options: argparse.Namespace) -> None:
+    """The warm server over HTTP and behind ``connect``, against a server of its own for each host."""
+    with tempfile.TemporaryDirectory() as scratch:
+        db = Path(scratch, "store")
+        command("ingest", options.corpus, "--db", db)
+        env = {**environment(None), "RAG_MCP_DB_PATH": str(db), "XDG_STATE_HOME": scratch}
+        stdio, connect = [sys.executable, "-m", "rag_mcp"], [sys.executable, "-m", "rag_mcp", "connect"]
+        server = subprocess.Popen([*stdio, "serve", "--on-demand"], stdout=subprocess.PIPE, env=env)
+        try:
+            assert server.stdout is not None and server.stdout.readline().startswith(b"Serving")
+            calls = {"stdio": Frames(stdio, env), "connect": Frames(connect, env)}
+            ask = {name: frames.search for name, frames in calls.items()} | {"HTTP": over_http(scratch)}
+            latencies(ask, options.runs)
+            for frames in calls.values():
+                frames.end()
+            first_answers({"stdio": stdio, "connect": connect}, env, options.runs)
+            head("hosts", "stdio MB", "warm server MB", "each connect MB")
+            for hosts in HOSTS:
+                alone = together_mb(stdio, hosts, env)
+                bridges = together_mb(connect, hosts, env)
+                row(hosts, f"{alone:.0f}", f"{memory_mb(server.pid) + bridges:.0f}", f"{bridges / hosts:.1f}")
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def over_http(state: str) -> Callable[[str], None]:
+    import http.client
+
+    (note,) = Path(state).rglob("serve.json")
+    there = json.loads(note.read_text())
+    connection = http.client.HTTPConnection(there["host"], there["port"], timeout=60)
+    headers = {
+        "Authorization": f"Bearer {there['key']}",
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+    }
+
+    def ask(question: str) -> None:
+        params = {"name": "search_knowledge", "arguments": {"query": question}}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        connection.request("POST", "/mcp", json.dumps(call), headers)
+        assert "result" in json.loads(connection.getresponse().read())
+
+    return ask
+
+
+def latencies(ask: dict[str, Callable[[str], None]], runs: int) -> None:
+    """Each question is asked every way in turn, so that what else the machine does falls on all alike."""
+    times: dict[str, list[float]] = {name: [] for name in ask}
+    for turn in range(runs + 1):
+        for question in QUESTIONS:
+            for name, call in ask.items():
+                started = time.perf_counter()
+                call(question)
+                if turn:
+                    times[name].append((time.perf_counter() - started) * 1000)
+    head("one question, warm", "p50 ms", "p95 ms", "over stdio, median ms")
+    for name, each in times.items():
+        over = statistics.median(a - b for a, b in zip(each, times["stdio"], strict=True))
+        row(name, f"{statistics.median(each):.1f}", f"{statistics.quantiles(each, n=20)[18]:.1f}", f"{over:.1f}")
+
+
+def first_answers(words: dict[str, Sequence[str]], env: dict[str, str], runs: int) -> None:
+    head("process start to first answer of a search", "median s", "best s")
+    for name, each in words.items():
+        times = []
+        for _ in range(runs):
+            frames = Frames(each, env)
+            frames.search(QUESTIONS[0])
+            times.append(time.perf_counter() - frames.started)
+            frames.end()
+        row(name, f"{statistics.median(times):.2f}", f"{min(times):.2f}")
+
+
+def together_mb(words: Sequence[str], count: int, env: dict[str, str]) -> float:
+    """What so many processes hold after a question each; pages that they share are counted once."""
+    running = [Frames(words, env) for _ in range(count)]
+    for frames in running:
+        frames.search(QUESTIONS[0])
+    held = sum(memory_mb(frames.process.pid) for frames in running)
+    for frames in running:
+        frames.end()
+    return held
+
+
+def memory_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=tuple(BENCHES))
@@ -425,7 +550,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=200, help="files of the churn corpus")
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
-    if options.what in ("ingest", "search", "start") and options.corpus is None:
+    if options.what in ("ingest", "search", "start", "serve") and options.corpus is None:
         parser.error("--corpus is needed")
     print(
         f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors\n"
@@ -440,6 +565,7 @@ BENCHES = {
     "start": bench_start,
     "churn": bench_churn,
     "filters": bench_filters,
+    "serve": bench_serve,
 }
 
 
