@@ -7,7 +7,7 @@ import re
 from rag_mcp.text.folding import fold
 from rag_mcp.text.terms import LANGUAGES, NO_LANGUAGE, Piece, letters
 
-__all__ = ["detect_language", "is_grammar", "is_particle", "is_stop_word"]
+__all__ = ["detect_language", "is_frame_word", "is_grammar", "is_particle", "is_stop_word"]
 
 _STOP_WORDS = {
     "en": """a about above after again all also am an and any are as at be because been before being between both but
@@ -43,7 +43,80 @@ _STOP_WORDS = {
         naar niet niets nog nu of om omdat ons ook op over te tegen tot u uit uw van veel voor waar waarom wanneer want
         waren was wat we wel welke werd wezen wie wil worden wordt zal ze zelf zich zij zijn zo zonder zou""",
 }
+_FRAME_WORDS = {
+    "en": """according across actually allow allowed allows along although among another anyone anything associated
+        became become becomes called certain come comes concerning consider considered contain contains context
+        contexts currently define defined describe described describes differ difference differences different
+        discuss discussed discusses either else ever every everything exactly exist exists explain explained
+        explains find finds found generally give given gives go goes going gone happen happened happening
+        happens help helping helps include included includes including instead involve involved involves kind
+        kinds knew know known knows like likely locate located main mainly many may mean meaning means meant
+        mention mentioned mentions might much must name named names need needed needs neither often particular
+        particularly please possible present primarily primary provide provided provides purpose reason reasons
+        refer referred refers regarding relate related relation said say says several shall show showed shown
+        shows simply since someone something sort sorts specific specifically still take taken takes tell thing
+        things though thought together told took type types typically upon used usually via want wants way ways
+        went whether within word words""",
+    "es": """acerca actualmente ademas ahora alguien algun alguna algunas alguno aun aunque cada caso casos cierto
+        clase clases considera considerado consiste contiene cosa cosas cualquier da dado dar debe deben decir
+        denomina dentro describe descrito despues dice dicho diferencia diferencias diferente ejemplo ejemplos
+        encontrar encuentra encuentran entonces existe existen explica explicar hace hacen hacer hacia haciendo
+        hizo hubo incluye incluyen llama llamaba llamada llamado llaman llamo manera mayoria mediante menciona
+        mencionado mencionan menudo mismo modo mucha muchas mucho muchos necesita necesito nombre nombres nunca
+        ocurre pasa podria principal principales proposito pueda puede pueden puedo quiere quiero razon razones
+        referente refiere relacion respecto sabe saber segun seria siempre significa significado sirve sirven
+        solo suele tener tenia tenian tipo tipos toda todas traves usa usado usan usar utiliza utilizado
+        utilizan utilizar varios veces vez""",
+    "pt": """acerca acontece aconteceu agora algo alguem algum alguma algumas alguns apos atualmente bem cada caso
+        chama chamada chamado chamam chamava coisa coisas conforme consiste contem dado dentro descreve descrito
+        deve devem diferenca diferencas diferente dito dizer durante encontra encontrar entao exemplo exemplos
+        existe existem explica explicar explique faz fazem fazer feito fez finalidade geralmente houve incluem
+        inclui maneira menciona mencionada mencionado modo motivo motivos muita muitas muitos nome nomes nunca
+        ocorre onde outra outras outros pode podem poderia posso precisa preciso principais principal proposito
+        quanta quantas quantos quer quero razao razoes refere relacao relacionado respeito saber segundo sempre
+        serve significa significado ter tipo tipos todas todos usa usada usado usam usar utiliza utilizado
+        utilizar varios vez vezes""",
+    "fr": """afin ainsi ajoute appele appelee appelees appelle appellent apres autour autres avant beaucoup car cas
+        certain certaine certaines certains chaque chose choses combien concernant concerne consiste contient
+        difference differences different dire dit doit doivent durant entre etaient exemple exemples existe
+        existent explique expliquer facon faire faite faites faut font grace indique indiquer laquelle lequel
+        lesquels lorsque maniere mentionne mentionnee mentionnes nom nomme nommee noms pendant permet peut
+        peuvent peux possible pourrait principal principale principaux raison raisons relatif savoir selon sert
+        servent signifie sorte souvent toujours toute toutes trouve trouvent trouver type types utilise utilisee
+        utilisent utiliser utilises vers veut veux voir""",
+    "de": """aktuell alles allgemein andere anderen anderer anderes anhand aufgrund bedeutet bedeutung befindet
+        begriff beispiel beispiele beispielsweise benutzt bereits beschreibt beschrieben besteht bezeichnet
+        bezug dabei dafur danach daran darauf darin davon dazu derzeit ebenfalls eigentlich einige enthalt
+        entsprechend erklaren erklart erlautert erwahnt etwa etwas finden findet gab ganz geben gegeben gehen
+        gehort geht gemacht genannt genau gibt grunde handelt hauptsachlich heissen heisst immer innerhalb
+        irgendwie jede jeder jedes jeweils kommen kommt lasst laut lautet machen macht manche meint meist mochte
+        moglich muss mussen name nennt nutzt oft passiert sagen sagt seit sogar soll sollen sollte sollten sonst
+        sorte statt tun tut typ typen unterschied unterschiede verschiedene verwenden verwendet viel viele
+        vielen wahrend wegen weise weiss weiter welchem welchen wessen wieso wieviel wieviele will wobei wodurch
+        wofur womit woran worden worin wozu zwar zweck zwischen""",
+    "it": """accade adesso alcune alcuni alcuno altra altre altri altro ancora attraverso attualmente avere avviene
+        basa casi caso certo chiama chiamano chiamata chiamato ciascuno circa comporta concerne considerato
+        consiste contiene cose descritto descrive detto deve devono dice differenza differenze diversi diverso
+        durante esempi esempio esiste esistono fa fanno fare fatto funzione genere grande include invece maniera
+        mediante menziona menzionati menzionato modo molte molti molto motivi motivo nome nomi parla possibile
+        posso possono principale principali proposito puo qualche qualcosa qualcuno qualsiasi quante quanti
+        ragione ragioni riferisce riguarda riguardo rispetto sapere scopo secondo sempre senza serve servono
+        significa significato solo sotto spesso spiega spiegare svolge tipi tipo trova trovano trovare tutta
+        tutte tutti tutto usa usano usare usato utilizza utilizzare utilizzati utilizzato vengono viene volta
+        volte vuole""",
+    "nl": """aangaande aantal achter alleen allerlei andere anders beschreven beschrijft bestaan bestaat betekenis
+        betekent betreffende bevat bijvoorbeeld binnen buiten daarbij daarna daarom daarvoor ding dingen doet
+        eens eigenlijk elk elke enige enkele ergens gaan gaat gebeurd gebeurt gebruik gebruiken gebruikt gedaan
+        geeft gegeven gemaakt genaamd genoemd gezegd heet heten hierbij hoeveel ieder iedere iemand iets indien
+        inzake komen komt krijgt laten leg lijkt maak maakt maken manier manieren meestal moeten mogelijk naam
+        namen noemt omschreven onder reden redenen sinds soms soort soorten staan staat steeds tijdens tussen
+        uitleg uitleggen vaak vanaf vanwege vele verder verschil verschillen verschillende verwijst vind vinden
+        vindt volgens vooral voorbeeld voorbeelden waarbij waardoor waarin waarmee waaronder waarop waarvan
+        waarvoor weet wegens welk weten zeggen zegt zoals zoeken""",
+}
+"""Words in which questions are put and that their answers need not hold, folded; rare in many notes, they weigh too much."""
 _STOP_SETS = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
+_FRAME_SETS = {language: frozenset(words.split()) for language, words in _FRAME_WORDS.items()}
 _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
     word: tuple(language for language in LANGUAGES if word in _STOP_SETS[language])
     for words in _STOP_SETS.values()
@@ -76,6 +149,11 @@ def is_grammar(piece: Piece) -> bool:
 def is_stop_word(word: str, language: str) -> bool:
     """Tell whether a folded word carries no content in that language."""
     return word in _STOP_SETS.get(language, ())
+
+
+def is_frame_word(word: str, language: str) -> bool:
+    """Tell whether a folded word rather puts a question in that language than says what is asked for."""
+    return word in _FRAME_SETS.get(language, ())
 
 
 def detect_language(text: str, *, default: str = NO_LANGUAGE) -> str:

@@ -13,7 +13,7 @@ from itertools import islice
 from math import log
 from typing import Protocol
 
-from rag_mcp.text.language import detect_language, is_grammar, is_particle, is_stop_word
+from rag_mcp.text.language import detect_language, is_frame_word, is_grammar, is_particle, is_stop_word
 from rag_mcp.text.terms import (
     LANGUAGES,
     NO_LANGUAGE,
@@ -61,6 +61,8 @@ _TYPO_CREDIT = 0.6
 _LETTER_CREDIT = 0.8
 _PARTS_CREDIT = 0.5
 _K1 = 1.2
+# The share of its IDF that a frame word ("mentioned", "according") keeps.
+_FRAME_IDF = 0.4
 
 _MAX_UNITS = 64
 _MAX_WORDS = 512
@@ -318,6 +320,8 @@ class Planner:
             joined = piece.wholes[:1] if len(piece.parts) > 1 else ()
             for word in words:
                 unit = self._word_unit(word, (*stems[word], *joined, *filter(None, [designations.get(word)])))
+                if is_frame_word(word, language):
+                    unit = replace(unit, idf=_FRAME_IDF * unit.idf)
                 for one in [unit] if unit.known else self._letter_units(piece) or [unit]:
                     asked.setdefault(
                         one.label,

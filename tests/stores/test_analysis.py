@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import keeps_pace
 
 from rag_mcp.text.folding import fold
-from rag_mcp.text.language import detect_language, is_grammar, is_stop_word
+from rag_mcp.text.language import _FRAME_WORDS, detect_language, is_frame_word, is_grammar, is_stop_word
 from rag_mcp.text.terms import (
     LANGUAGES,
     NO_LANGUAGE,
@@ -380,6 +380,14 @@ def test_stop_words_are_stored_the_way_words_are_folded():
         is_stop_word(word, code)
         for code, word in zip(LANGUAGES, ["the", "el", "nao", "les", "und", "che", "het"], strict=True)
     )
+
+
+def test_frame_words_are_stored_the_way_words_are_folded_and_are_no_stop_words():
+    assert is_frame_word(fold("erwähnt"), "de")
+    assert not is_frame_word("mentioned", NO_LANGUAGE)
+    for code, words in _FRAME_WORDS.items():
+        for word in words.split():
+            assert fold(word) == word and not is_stop_word(word, code), (code, word)
 
 
 def test_spelling_neighbours_are_one_edit_away_and_short_words_keep_their_letters():

@@ -64,6 +64,31 @@ def test_stop_words_of_the_question_are_dropped_unless_nothing_is_left():
     assert labels(plan("to-do", known)) == ["to", "do"]
 
 
+@pytest.mark.parametrize(
+    ("question", "language", "frame", "subject"),
+    [
+        ("what is mentioned of the boiler", "en", "mentioned", "boiler"),
+        ("que se menciona de la caldera", "es", "menciona", "caldera"),
+        ("o que se menciona da caldeira", "pt", "menciona", "caldeira"),
+        ("ce qui est mentionné dans la chaudière", "fr", "mentionne", "chaudiere"),
+        ("was ist von dem Kessel erwähnt", "de", "erwahnt", "kessel"),
+        ("che cosa è menzionato della caldaia", "it", "menzionato", "caldaia"),
+        ("wat is er van de ketel genoemd", "nl", "genoemd", "ketel"),
+    ],
+)
+def test_a_word_in_which_a_question_is_put_weighs_less_than_its_subject(question, language, frame, subject):
+    units = {unit.label: unit for unit in plan(question, Counted(100, {subject: 2}, {language: 100})).units}
+    assert set(units) == {frame, subject}
+    assert units[frame].idf < 0.5 * idf(100, 2) < units[subject].idf
+    assert Shares(list(units.values())).of({subject}) > 0.6
+
+
+def test_a_word_that_puts_questions_in_another_language_only_has_its_full_weight():
+    (unit,) = (one for one in plan("what is the name of it", Counted(100, {"name": 2})).units if one.label == "name")
+    (other,) = plan("the genoemd", Counted(100, {"genoemd": 2})).units
+    assert unit.idf < other.idf == idf(100, 2)
+
+
 def test_a_repeated_word_counts_once():
     assert labels(plan("boiler Boiler boiler", Counted(10, {"boiler": 1}))) == ["boiler"]
 
