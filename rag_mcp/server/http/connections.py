@@ -19,30 +19,36 @@ __all__ = ["HttpServer", "Patient", "http_server"]
 
 _HEADERS_S = 10.0
 _UNREAD_S = 10.0  # for an answer that its client does not read
-_MOST = 1024
+_MOST = 2048  # of the 4,096 files that the process allows itself
+_KEEP_ALIVE_S = 30  # a host pauses between two calls, and its next one must not meet a closing connection
 _GRACE_S = 5  # below the ten seconds after which service managers kill
 
 
 class Patient(H11Protocol):
     """uvicorn waits for the rest of a request's headers for ever. Here they have ``headers_s``, and with ``most``
-    connections open the one that has waited longest for its headers makes room for a new one."""
+    connections open the one that has asked nothing for the longest time makes room for a new one."""
 
     headers_s = _HEADERS_S
     unread_s = _UNREAD_S
     most = _MOST
     _deadline: asyncio.TimerHandle | None = None
+    _since = 0.0  # when it opened, or was last answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._since = self.loop.time()
         if len(self.connections) > self.most:
-            waiting = [each for each in self.connections if isinstance(each, Patient) and each._deadline is not None]
-            longest = min(waiting, key=lambda each: each._ends_at, default=self)
-            longest.transport.abort()
+            waiting = [
+                each for each in self.connections if isinstance(each, Patient) and each.conn.their_state is h11.IDLE
+            ]
+            min(waiting, key=lambda each: each._since, default=self).transport.abort()
         self._wait_for_headers()
 
-    @property
-    def _ends_at(self) -> float:
-        return self._deadline.when() if self._deadline is not None else 0.0
+    def on_response_complete(self) -> None:
+        self._since = self.loop.time()
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0] and self._deadline is None:
+            self._wait_for_headers()  # of a request that began behind the one just answered
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -94,6 +100,7 @@ def http_server(app: ASGIApp) -> HttpServer:
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,
+        "timeout_keep_alive": _KEEP_ALIVE_S,
         "timeout_graceful_shutdown": _GRACE_S,
     }
     return HttpServer(uvicorn.Config(app, **config))
