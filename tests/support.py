@@ -109,8 +109,8 @@ def dump(store: GenerationStore) -> dict[str, dict[str, object]]:
 
 def growth(make: Callable[[int], Any], work: Callable[[Any], object], size: int) -> float:
     """How much longer ``work`` takes on ``make(8 * size)`` than on ``make(size)``, for each of the eight parts: about 1
-    when it is linear, 8 when quadratic. Processor time of this thread, the best of several turns: a busy machine
-    changes little."""
+    when it is linear, 8 when quadratic. Processor time of this thread, the best of several turns, without the collector,
+    which would go through all that other tests have left: a busy machine and a long run change little."""
 
     def took(material: Any) -> int:
         started = time.thread_time_ns()
@@ -119,7 +119,11 @@ def growth(make: Callable[[int], Any], work: Callable[[Any], object], size: int)
 
     few, many = make(size), make(8 * size)
     work(few)
-    turns = [(took(few), took(many)) for _ in range(5)]
+    gc.disable()
+    try:
+        turns = [(took(few), took(many)) for _ in range(5)]
+    finally:
+        gc.enable()
     return min(large for _, large in turns) / max(1, min(small for small, _ in turns)) / 8
 
 

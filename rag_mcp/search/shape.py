@@ -74,17 +74,30 @@ def order_candidates(candidates: Sequence[Candidate], *, day: str | None) -> lis
 
 
 def _hollow_behind(ordered: Sequence[Candidate]) -> list[Candidate]:
-    """What says nothing of its own stands right behind the first that speaks and meets as much of the question."""
+    """What says nothing of its own stands right behind the first that speaks and meets as much of the question; where no
+    word of it is met, and the question is not its very name, behind all that speak: in a language the model does not
+    know short names are near to everything."""
     hollow = [_is_hollow(each.chunk.text, (each.chunk.title, *each.chunk.heading_path)) for each in ordered]
     speaking = [place for place in range(len(ordered)) if not hollow[place]]
     placed = []
     for place, candidate in enumerate(ordered):
-        host = next((at for at in speaking if _says(ordered[at], candidate)), -1) if hollow[place] else -1
+        host = _host(ordered, speaking, candidate) if hollow[place] else -1
         if host > place:
             weaker = min(ordered[host], candidate, key=lambda each: each.probability)
             candidate = replace(_standing(candidate, weaker), rank_score=ordered[host].rank_score)
         placed.append((max(host, place), place != max(host, place), candidate))
     return [candidate for _, _, candidate in sorted(placed, key=lambda item: item[:2])]
+
+
+# A question this near to a name is the name.
+_NAMED_COSINE = 0.9
+
+
+def _host(ordered: Sequence[Candidate], speaking: Sequence[int], hollow: Candidate) -> int:
+    """The place behind which ``hollow`` stands, -1 where there is none."""
+    if not hollow.evidence.term_share and (hollow.evidence.cosine or 0.0) < _NAMED_COSINE:
+        return speaking[-1] if speaking else -1
+    return next((at for at in speaking if _says(ordered[at], hollow)), -1)
 
 
 def _says(candidate: Candidate, hollow: Candidate) -> bool:

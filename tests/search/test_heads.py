@@ -283,3 +283,15 @@ def test_a_name_is_found_where_others_have_only_some_of_its_words(tmp_path):
         library.write({"Bilge pump spares list.md": "", "says.md": SAYS})
         library.ingest()
         assert library.sources("bilge pump spares list", confidence="strict")[0] == "Bilge pump spares list.md"
+
+
+def test_a_name_without_a_word_of_the_question_stands_behind_all_that_speak(tmp_path):
+    """In a language the model does not know, a short name is near to everything."""
+    names = {f"names/{name}.md": f"---\ntitle: {name}\n---\n" for name in ("Mussel", "Cockle", "Winkle", "Limpet")}
+    with Library(tmp_path / "corpus", tmp_path / "store") as library:
+        library.write({**NOTES, **names})
+        library.ingest()
+        for mode in ("vector", "hybrid"):
+            found = library.search("where does the snow lie", mode=mode, k=20).results
+            spoken = [bool(each.text) for each in found]
+            assert spoken == sorted(spoken, reverse=True) and any(spoken)
