@@ -424,3 +424,22 @@ def test_the_state_lies_where_the_system_keeps_it():
     assert state_folder("linux", home, {"XDG_STATE_HOME": "/run/ann"}) == Path("/run/ann/rag-mcp")
     assert state_folder("darwin", home, {}) == Path("/home/ann/Library/Application Support/rag-mcp")
     assert state_folder("win32", home, {"LOCALAPPDATA": "/local"}) == Path("/local/rag-mcp")
+
+
+def test_a_server_that_takes_the_place_of_the_one_told_to_end_is_told_too(tmp_path, monkeypatch):
+    """Two hosts that start at once start two servers: the second waits for the lock for a moment."""
+    life = Life(tmp_path / "serve")
+    servers = {pid: contextlib.ExitStack() for pid in (1, 2)}
+
+    def begin(pid: int) -> None:
+        servers[pid].enter_context(life.held())
+        life.announce(Running(pid=pid, host="::1", port=2, version="3", settings="4", key="5"))
+
+    def end(pid: int, _: int) -> None:
+        servers[pid].close()
+        if pid == 1:
+            begin(2)
+
+    monkeypatch.setattr(os, "kill", end)
+    begin(1)
+    assert life.stop(WAIT_S).pid == 1 and not life.is_held()

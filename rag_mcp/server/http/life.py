@@ -107,18 +107,24 @@ class Life:
             os.close(descriptor)
 
     def stop(self, wait_s: float) -> Running | None:
-        """Ask the server to end, and wait until it has; None when none runs. Raises ServerRunning if it does not."""
-        there = self.running()
-        if there is None:
+        """Ask the server to end, and wait until it has; None when none runs. One that was about to start takes the lock
+        as soon as it is free, and is asked too. Raises ServerRunning if one does not end."""
+        first = self.running()
+        if first is None:
             return None
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(there.pid, signal.SIGTERM)
+        asked: set[int] = set()
         until = time.monotonic() + wait_s
         while self.is_held():
+            there = self._note()
+            if there is not None and there.pid not in asked:
+                asked.add(there.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(there.pid, signal.SIGTERM)
             if time.monotonic() > until:
-                raise ServerRunning(f"Process {there.pid} was told to end and has not after {wait_s:g} seconds.")
+                names = ", ".join(map(str, sorted(asked)))
+                raise ServerRunning(f"Process {names} was told to end and has not after {wait_s:g} seconds.")
             time.sleep(_STEP_S)
-        return there
+        return first
 
     def _note(self) -> Running | None:
         try:
