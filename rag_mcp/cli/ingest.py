@@ -28,6 +28,49 @@ if TYPE_CHECKING:
 __all__ = ["ingest", "print_summary", "run_with_progress", "summary_payload", "watch"]
 
 
+# Options of this command alone.
+_Full = Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")]
+_Clean = Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")]
+_ReEmbed = Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")]
+_Rehash = Annotated[bool, typer.Option("--rehash", help="Read every file instead of trusting its times.")]
+_Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Exit with 4 when a file was left out for a fault, or an --exclude met nothing."),
+]
+_NoSnapshotDedupe = Annotated[
+    bool, typer.Option("--no-snapshot-dedupe", help="Index every snapshot of a dated series whole.")
+]
+_AllowShrink = Annotated[bool, typer.Option("--allow-shrink", help="Accept that nearly all files are gone.")]
+_HandoffMirrorDir = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DIR", help="Folder whose handoff files have doc_class handoff; repeatable."),
+]
+_HandoffMirrorBasename = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="File name that is a handoff there; repeatable.")
+]
+_Adopt = Annotated[bool, typer.Option("--adopt", help="Take over a store made from another folder, as after a move.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")]
+_Setting = Annotated[
+    list[str] | None, typer.Option(metavar="RAG_MCP_X=VALUE", help="A setting, for this run; repeatable.")
+]
+_Log = Annotated[
+    Path | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="For schedulers: add a line on the run to FILE and print errors only. Another run at work is no failure.",
+        **params.PATH,
+    ),
+]
+_LogBytes = Annotated[int, typer.Option("--log-bytes", min=1, metavar="N", help="Size at which the log is set aside.")]
+_LogKeep = Annotated[int, typer.Option("--log-keep", min=0, max=99, metavar="N", help="Logs set aside to keep.")]
+_Timeout = Annotated[
+    float | None, typer.Option(min=0.001, metavar="SECONDS", help="End a run that takes longer, with 1.")
+]
+_EndWithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")]
+
+
 def ingest(
     corpus: params.Folder = None,
     db: params.Db = None,
@@ -36,54 +79,24 @@ def ingest(
     policy: params.Policy = None,
     only: params.Only = None,
     exclude: params.Exclude = None,
-    full: Annotated[bool, typer.Option("--full", help="Build everything anew; known vectors are used again.")] = False,
-    clean: Annotated[bool, typer.Option("--clean", help="As --full, and drop all older generations.")] = False,
-    re_embed: Annotated[bool, typer.Option("--re-embed", help="As --full, and compute every vector anew.")] = False,
-    rehash: Annotated[bool, typer.Option("--rehash", help="Read every file instead of trusting its times.")] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with 4 when a file was left out for a fault, or an --exclude met nothing."),
-    ] = False,
-    no_snapshot_dedupe: Annotated[
-        bool, typer.Option("--no-snapshot-dedupe", help="Index every snapshot of a dated series whole.")
-    ] = False,
-    allow_shrink: Annotated[
-        bool, typer.Option("--allow-shrink", help="Accept that nearly all files are gone.")
-    ] = False,
-    handoff_mirror_dir: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DIR", help="Folder whose handoff files have doc_class handoff; repeatable."),
-    ] = None,
-    handoff_mirror_basename: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="File name that is a handoff there; repeatable.")
-    ] = None,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Take over a store made from another folder, as after a move.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
-    setting: Annotated[
-        list[str] | None, typer.Option(metavar="RAG_MCP_X=VALUE", help="A setting, for this run; repeatable.")
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            "--log",
-            metavar="FILE",
-            help="For schedulers: add a line on the run to FILE and print errors only. Another run at work is no failure.",
-            **params.PATH,
-        ),
-    ] = None,
-    log_bytes: Annotated[
-        int, typer.Option("--log-bytes", min=1, metavar="N", help="Size at which the log is set aside.")
-    ] = LOG_BYTES,
-    log_keep: Annotated[
-        int, typer.Option("--log-keep", min=0, max=99, metavar="N", help="Logs set aside to keep.")
-    ] = LOG_KEEP,
-    timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="End a run that takes longer, with 1.")
-    ] = None,
-    end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line.")] = False,
+    full: _Full = False,
+    clean: _Clean = False,
+    re_embed: _ReEmbed = False,
+    rehash: _Rehash = False,
+    strict: _Strict = False,
+    no_snapshot_dedupe: _NoSnapshotDedupe = False,
+    allow_shrink: _AllowShrink = False,
+    handoff_mirror_dir: _HandoffMirrorDir = None,
+    handoff_mirror_basename: _HandoffMirrorBasename = None,
+    adopt: _Adopt = False,
+    dry_run: _DryRun = False,
+    setting: _Setting = None,
+    log: _Log = None,
+    log_bytes: _LogBytes = LOG_BYTES,
+    log_keep: _LogKeep = LOG_KEEP,
+    timeout: _Timeout = None,
+    end_with_stdin: _EndWithStdin = False,
+    quiet: _Quiet = False,
     as_json: params.Json = False,
 ) -> None:
     """Bring the store in step with a folder. Cheap when nothing changed: run it as often as you like."""
@@ -112,14 +125,18 @@ def ingest(
         collection=collection,
         policy_path=policy,
     )
-    record = None if log is None else RunLog(log.absolute(), log_bytes, log_keep)
-    if record is not None:
-        record.check(corpora_of(config).values() or [config])
+    record = None if log is None else _checked(RunLog(log.absolute(), log_bytes, log_keep), config)
     if end_with_stdin:
         end_when_stdin_closes()
     work = partial(_run_ingest, options=options, record=record, quiet=quiet, as_json=as_json)
     with ending_after(timeout, record):
         over_each(config, only, work, as_json=as_json, heading=record is None)
+
+
+def _checked(record: RunLog, config: Config) -> RunLog:
+    """Before any corpus is touched. Raises ConfigError."""
+    record.check(corpora_of(config).values() or [config])
+    return record
 
 
 def _run_ingest(config: Config, *, options: IngestOptions, record: RunLog | None, quiet: bool, as_json: bool) -> int:

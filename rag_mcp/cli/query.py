@@ -90,10 +90,7 @@ def query(
         one_of(config, only)
         arguments["corpus"] = only
     answer = _warm_answer(arguments, config) or _own_answer(arguments, config)
-    if as_json:
-        say_json(answer)
-        return
-    _print_answer(answer)
+    (say_json if as_json else _print_answer)(answer)
 
 
 def _warm_answer(arguments: Mapping[str, object], config: Config) -> Payload | None:

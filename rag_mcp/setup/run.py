@@ -194,7 +194,7 @@ def remove(
             continue
         try:
             record = _take(record, setup.label, place)
-            said(f"{place}: without {setup.label} again")
+            said(f"{place}: without what this set-up wrote")
         except RagMcpError as error:
             failed.append(error)
     try:
