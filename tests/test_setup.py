@@ -25,6 +25,7 @@ from support import cli_environment
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.intervals import Interval
 from rag_mcp.setup.schedule import Job, Scheduler, commands, cron_lines, files
+from rag_mcp.setup.service import Service, service_file
 from rag_mcp.setup.shared import CRONTAB, OWN, Shared, changed, digest
 from rag_mcp.setup.system import find_scheduler
 
@@ -43,9 +44,16 @@ esac
 SYSTEMCTL_COMMAND = """#!/bin/sh
 [ -n "$BROKEN" ] && { echo "Failed to connect to bus" >&2; exit 1; }
 echo "$@" >> "$SAID"
-case "$2" in enable) mkdir -p "$HOME/.config/systemd/user/timers.target.wants" ;; esac
+case "$2 $3" in
+enable*.timer) mkdir -p "$HOME/.config/systemd/user/timers.target.wants" ;;
+enable*.service) mkdir -p "$HOME/.config/systemd/user/default.target.wants" ;;
+esac
 exit 0
 """
+LAUNCHCTL_COMMAND = """#!/bin/sh
+echo "$@" >> "$SAID"
+"""
+TOLD = {"crontab": CRONTAB_COMMAND, "systemctl": SYSTEMCTL_COMMAND, "launchctl": LAUNCHCTL_COMMAND}
 ODD = "my 100% 'own' \"notes\" $HOME é"
 
 
@@ -60,7 +68,7 @@ class Home:
         (self.notes / "kiln.md").write_text("# Kiln\n\nA bisque firing holds 1000 degrees.\n", encoding="utf-8")
         commands = base / "bin"
         commands.mkdir()
-        for command, text in (("crontab", CRONTAB_COMMAND), ("systemctl", SYSTEMCTL_COMMAND)):
+        for command, text in TOLD.items():
             (commands / command).write_text(text, encoding="utf-8")
             (commands / command).chmod(0o700)
         for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
@@ -102,9 +110,12 @@ CODEX = b'# of my own\nmodel = "o"   # why\n[mcp_servers.mine]\ncommand = "x"'
 
 
 @posix
-@pytest.mark.parametrize("kind", ["cron", "systemd", "server", "none"])
+@pytest.mark.parametrize(
+    ("kind", "serve"),
+    [("cron", []), ("systemd", []), ("server", []), ("none", []), ("systemd", ["--serve"]), ("launchd", ["--serve"])],
+)
 @pytest.mark.parametrize("before", ["empty", "full"])
-def test_after_remove_every_file_and_folder_is_what_it_was(tmp_path, monkeypatch, kind, before):
+def test_after_remove_every_file_and_folder_is_what_it_was(tmp_path, monkeypatch, kind, serve, before):
     home = Home(tmp_path, monkeypatch, ODD)
     if before == "full":
         home.write(DESKTOP, ODD_DESKTOP).chmod(0o640)
@@ -112,7 +123,7 @@ def test_after_remove_every_file_and_folder_is_what_it_was(tmp_path, monkeypatch
         home.write("spool", b"# mine\n0 4 * * * backup %x\n")
     was = home.everything()
     hosts = [word for host in ("claude-desktop", "codex", "zed") for word in ("--host", host)]
-    done = home.setup(*hosts, "--schedule", kind)
+    done = home.setup(*hosts, "--schedule", kind, *serve)
     assert done.returncode == 0, done.stderr
     made = home.everything()
     assert {DESKTOP, ".codex/config.toml", ".config/zed/settings.json"} <= made.keys()
@@ -217,6 +228,77 @@ def test_a_store_is_kept_if_asked_for_or_while_it_is_written_to(home):
     assert sorted(os.listdir(home.path)) == ["notes", "notes.rag_mcp.store"]
     again = home.setup("--remove")
     assert again.returncode == 2 and "no such folder was set up" in again.stderr
+
+
+# --- a warm server ---------------------------------------------------------------------------------------------------
+
+
+def service_in(home: Home) -> tuple[list[str], dict[str, str]]:
+    """What systemd would run, with which variables."""
+    (path,) = home.path.glob(".config/systemd/user/*-server.service")
+    unit = path.read_text(encoding="utf-8")
+    settings = [systemd_words(line)[0] for line in re.findall("^Environment=(.*)$", unit, re.MULTILINE)]
+    return systemd_words(re.search("^ExecStart=(.*)$", unit, re.MULTILINE)[1]), dict(
+        setting.split("=", 1) for setting in settings
+    )
+
+
+@posix
+def test_hosts_reach_the_server_that_is_kept_running_and_no_other(tmp_path, monkeypatch):
+    home = Home(tmp_path, monkeypatch, ODD)
+    words = ("--host", "codex", "--schedule", "systemd", "--profile", "engineer", "--serve")
+    assert home.setup(*words).returncode == 0
+    (entry,) = tomllib.loads((home.path / ".codex/config.toml").read_text(encoding="utf-8"))["mcp_servers"].values()
+    run, env = service_in(home)
+    assert entry["args"] == ["-m", "rag_mcp", "connect"] and run[1:] == ["-P", "-m", "rag_mcp", "serve", "--on-demand"]
+    # The profile is each host's own; in all the rest both are of one mind, or the server would not be asked.
+    assert entry["env"].pop("RAG_MCP_CLIENT_PROFILE") == "engineer" and entry["env"] == env
+    assert "$HOME" in env["RAG_MCP_DB_PATH"] and "RAG_MCP_REFRESH" not in env
+    said = home.said.read_text()
+    assert re.search(r"enable rag-mcp-.*-server\.service\n--user restart rag-mcp-.*-server\.service", said)
+
+
+@posix
+def test_a_warm_server_ends_before_its_store_goes_and_leaves_nothing(home):
+    was = home.everything()
+    assert home.setup("--host", "codex", "--schedule", "server", "--every", "24h", "--serve").returncode == 0
+    words, env = service_in(home)
+    assert env["RAG_MCP_REFRESH"] == "24h"
+    variables = {**cli_environment({}), **env}
+    with subprocess.Popen([*words, "--port", "0"], env=variables, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline().startswith("Serving at http://127.0.0.1:")
+            assert home.setup("--remove").returncode == 0
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+    assert home.everything() == was
+
+
+@posix
+def test_a_server_that_is_not_taken_on_leaves_no_file_and_the_rest_stands(home, monkeypatch):
+    systemctl = home.path.parent / "bin" / "systemctl"
+    systemctl.write_text(SYSTEMCTL_COMMAND.replace("exit 0", 'case "$*" in *enable*-server*) exit 5 ;; esac'))
+    done = home.setup("--schedule", "systemd", "--serve")
+    assert done.returncode == 1 and "exit code 5" in done.stderr
+    assert not list(home.path.rglob("*-server.service")) and len(list(home.path.rglob("*.timer"))) == 1
+
+
+@posix
+def test_without_serve_the_next_time_the_server_is_ended(home):
+    home.setup("--host", "codex", "--schedule", "systemd", "--serve")
+    assert home.setup("--host", "codex", "--schedule", "systemd").returncode == 0
+    assert not list(home.path.rglob("*-server.service")) and len(list(home.path.rglob("*.timer"))) == 1
+    assert "connect" not in (home.path / ".codex/config.toml").read_text(encoding="utf-8")
+    assert re.search(r"disable --now rag-mcp-.*-server\.service", home.said.read_text())
+
+
+@posix
+def test_where_nothing_keeps_a_server_running_it_is_said_before_anything_is_done(home, monkeypatch):
+    was = home.everything()
+    monkeypatch.setenv("BROKEN", "1")
+    done = home.setup("--schedule", "cron", "--serve")
+    assert done.returncode == 2 and "rag-mcp connect" in done.stderr and home.everything() == was
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
@@ -445,9 +527,29 @@ def test_systemd_reads_the_very_words(words):
     assert "OnUnitInactiveSec=5min" in timer and "Description=100%% of them" in timer
 
 
+@given(WORDS, WORDS)
+def test_managers_of_services_read_the_very_words_and_settings(word, value):
+    service = Service("rag-mcp-notes-1-server", "100% of\nthem", ("/usr/bin/env", word), {"RAG_MCP_DB_PATH": value})
+    _, unit = service_file(Scheduler.SYSTEMD, service, Path("/u"))
+    found = dict(line.split("=", 1) for line in unit.decode().split("\n") if "=" in line)
+    assert systemd_words(found["ExecStart"]) == ["/usr/bin/env", word] and found["Restart"] == "on-failure"
+    assert systemd_words(found["Environment"]) == [f"RAG_MCP_DB_PATH={value}"]
+    path, raw = service_file(Scheduler.LAUNCHD, service, Path("/u"))
+    plist = plistlib.loads(raw)
+    assert path == Path("/u/rag-mcp-notes-1-server.plist") and plist["ProgramArguments"] == ["/usr/bin/env", word]
+    assert plist["EnvironmentVariables"] == {"RAG_MCP_DB_PATH": value} and not plist["KeepAlive"]["SuccessfulExit"]
+
+
+def test_a_setting_that_is_no_line_is_refused():
+    with pytest.raises(InvalidArgument, match="no line of a scheduler"):
+        Service("rag-mcp-n-server", "n", ("p",), {"RAG_MCP_DB_PATH": "/notes\nExecStartPre=/bin/x"}).check()
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here")
 def test_systemd_itself_takes_the_units(tmp_path):
-    for path, content in files(Scheduler.SYSTEMD, job(ODD), tmp_path).items():
+    service = Service("rag-mcp-notes-1-server", ODD, ("/usr/bin/env", ODD), {"RAG_MCP_DB_PATH": ODD})
+    kept_running = service_file(Scheduler.SYSTEMD, service, tmp_path)
+    for path, content in (*files(Scheduler.SYSTEMD, job(ODD), tmp_path).items(), kept_running):
         path.write_bytes(content)
     units = [str(path) for path in tmp_path.iterdir()]
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60)

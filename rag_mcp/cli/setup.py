@@ -22,20 +22,23 @@ from rag_mcp.errors import InvalidArgument, RagMcpError
 from rag_mcp.intervals import Interval
 from rag_mcp.places import written_out
 from rag_mcp.server.hosts import Host, find_place, parse_host
-from rag_mcp.server.http.life import state_folder
+from rag_mcp.server.http.life import life_of, state_folder
 from rag_mcp.setup.record import Record, Setup, locked_record, missing_folders, read_record
 from rag_mcp.setup.run import (
     Machine,
     add_host,
     add_schedule,
+    add_service,
     job_of,
     log_of,
     new_setup,
     remove,
-    remove_schedule,
+    service_of,
     stores_of,
+    turn_off,
 )
 from rag_mcp.setup.schedule import Scheduler
+from rag_mcp.setup.service import MANAGERS
 from rag_mcp.setup.system import find_scheduler
 from rag_mcp.stores.embedded.owner import read_owner
 from rag_mcp.text.sanitize import terminal_safe
@@ -64,6 +67,9 @@ def setup(
             help="systemd, cron, launchd, task-scheduler, server (RAG_MCP_REFRESH) or none (default: what is here).",
         ),
     ] = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Keep one warm server running for all hosts (systemd or launchd).")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: yes to all.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Undo it: files are what they were before.")] = False,
     keep_store: Annotated[bool, typer.Option("--keep-store", help="With --remove: leave the store.")] = False,
@@ -78,7 +84,7 @@ def setup(
     if remove:
         _remove(config, yes=yes, keep_store=keep_store)
     else:
-        _set_up(config, _Plan(tuple(exclude or ()), host, name, _interval(every), schedule), yes=yes)
+        _set_up(config, _Plan(tuple(exclude or ()), host, name, _interval(every), schedule, serve), yes=yes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class _Plan:
     name: str | None
     every: Interval
     schedule: str
+    serve: bool
 
 
 def _interval(text: str) -> Interval:
@@ -113,15 +120,20 @@ def _set_up(config: Config, plan: _Plan, *, yes: bool) -> None:
     scheduler = _scheduler(plan.schedule, plan.exclude)
     new = new_setup(config, scheduler, plan.every, plan.exclude)
     job_of(config, new, machine).check(scheduler)
+    if plan.serve:
+        new = replace(new, manager=_manager(scheduler), life=str(life_of(config, machine.env).folder))
+        service_of(config, new, machine).check()
     say(f"Index {new.corpus} into {', '.join(stores_of(config))}.")
     hosts = [(host, path) for host, path in _host_files(plan.hosts) if _agreed(f"Register it in {path}?", yes=yes)]
     if scheduler is not Scheduler.NONE and not _agreed(f"Ingest it every {plan.every} ({scheduler})?", yes=yes):
         new = replace(new, scheduler=Scheduler.NONE.value)
+    if new.manager and not _agreed(f"Keep one warm server running for all hosts ({new.manager})?", yes=yes):
+        new = replace(new, manager="", life="")
     new, made = _ingested(config, new)
     with locked_record(machine.state) as record:
         old = record.setups.get(new.label)
         if old is not None:
-            record = remove_schedule(record, old, machine, strict=False)
+            record = turn_off(record, old, machine, strict=False)
             new = replace(new, stores={**old.stores, **new.stores})
         failed = _registered(record.with_setup(new).with_folders(made), new, config, hosts, plan.name, machine)
     say(f"Undo it with: {_undo(config, new)}")
@@ -139,6 +151,17 @@ def _scheduler(kind: str, exclude: Sequence[str]) -> Scheduler:
             "--schedule", "a server ingests by its settings alone: write what --exclude names into .ragignore instead."
         )
     return chosen
+
+
+def _manager(scheduler: Scheduler) -> str:
+    """What keeps a user's server running: what was chosen for the schedule, if it can, or what is here."""
+    found = scheduler if scheduler in MANAGERS else find_scheduler(sys.platform)
+    if found not in MANAGERS:
+        raise InvalidArgument(
+            "--serve",
+            "wants systemd or launchd, and neither answers here. Hosts start a server themselves by: rag-mcp connect",
+        )
+    return found.value
 
 
 def _host_files(names: Sequence[str] | None) -> Iterator[tuple[Host, Path]]:
@@ -187,11 +210,17 @@ def _registered(
             failed = bool(report(error, as_json=False))
     if new.scheduler not in (Scheduler.NONE, Scheduler.SERVER):
         try:
-            add_schedule(record, new, job_of(config, new, machine), machine)
+            record = add_schedule(record, new, job_of(config, new, machine), machine)
             say(f"{new.scheduler}: {new.label}, every {new.every}; its log is {log_of(machine, new)}")
         except RagMcpError as error:
             failed = bool(report(error, as_json=False))
-    if new.scheduler == Scheduler.SYSTEMD:
+    if new.manager:
+        try:
+            add_service(record, new, service_of(config, new, machine), machine)
+            say(f"{new.manager}: a warm server; where it is: rag-mcp serve --status")
+        except RagMcpError as error:
+            failed = bool(report(error, as_json=False))
+    if Scheduler.SYSTEMD in (new.scheduler, new.manager):
         say("It runs while you are logged in; `loginctl enable-linger` has it run always.")
     if not hosts:
         say("No host was registered: rag-mcp client-config prints the block for any.")

@@ -24,7 +24,8 @@ _WAIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One folder that was set up. ``stores`` are those that were made for it, each with its id."""
+    """One folder that was set up. ``stores`` are those that were made for it, each with its id. ``manager`` keeps a warm
+    server running, which leaves its traces in the folder ``life``."""
 
     corpus: str
     db: str
@@ -34,6 +35,8 @@ class Setup:
     collection: str = ""
     exclude: tuple[str, ...] = ()
     stores: Mapping[str, str] = field(default_factory=dict)
+    manager: str = ""
+    life: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,12 @@ from rag_mcp.intervals import Interval
 from rag_mcp.places import written_out
 from rag_mcp.server.hostfile import put_server
 from rag_mcp.server.hosts import Host, client_block, section_of, server_env
+from rag_mcp.server.http.life import Life
 from rag_mcp.server.refresh import ingest_arguments
 from rag_mcp.server.registration import register
 from rag_mcp.setup.record import Record, Setup, missing_folders, remove_folders
-from rag_mcp.setup.schedule import Job, Scheduler, commands, cron_lines, files
+from rag_mcp.setup.schedule import Commands, Job, Scheduler, commands, cron_lines, files
+from rag_mcp.setup.service import Service, service_commands, service_file
 from rag_mcp.setup.shared import CRONTAB, OWN, Entry, Shared, changed
 from rag_mcp.setup.system import read_place, run_all, scheduler_folder, write_place
 from rag_mcp.stores.embedded.files import remove_tree
@@ -37,17 +39,21 @@ __all__ = [
     "Machine",
     "add_host",
     "add_schedule",
+    "add_service",
     "job_of",
     "log_of",
     "new_setup",
     "remove",
-    "remove_schedule",
+    "service_of",
     "stores_of",
+    "turn_off",
 ]
 
 _TIMEOUT_S = 7200
 LOG_KEEP = 3
-_SCHEDULE = (OWN, CRONTAB)
+_STOP_WAIT_S = 15.0
+_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME")
+_BY_ITSELF = (OWN, CRONTAB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,27 @@ def job_of(config: Config, setup: Setup, machine: Machine) -> Job:
     return Job(setup.label, f"rag-mcp ingest of {setup.corpus}", tuple(words), Interval.parse(setup.every))
 
 
+def service_of(config: Config, setup: Setup, machine: Machine) -> Service:
+    """What the manager of services is to keep running: a server for this user's own hosts, and for whoever holds a token."""
+    env = {
+        name: value for name, value in server_env(_served(config, setup)).items() if name != "RAG_MCP_CLIENT_PROFILE"
+    }
+    # A manager starts with few variables, and a server has to be found where the others look for it.
+    env |= {name: machine.env[name] for name in _FOLDERS if machine.env.get(name)}
+    words = (sys.executable, "-P", "-m", "rag_mcp", "serve", "--on-demand")
+    return Service(service_label(setup), f"rag-mcp server of {setup.corpus}", words, env)
+
+
+def service_label(setup: Setup) -> str:
+    return f"{setup.label}-server"
+
+
+def _served(config: Config, setup: Setup) -> Config:
+    """The settings of a server; one that is to ingest is told so."""
+    by_server = Scheduler(setup.scheduler) is Scheduler.SERVER
+    return replace(config, refresh=Interval.parse(setup.every)) if by_server else config
+
+
 def stores_of(config: Config) -> dict[str, Path]:
     """The store of each corpus, by its path."""
     return {
@@ -115,9 +142,8 @@ def add_host(
 ) -> tuple[Record, str]:
     """Put the entry of ``setup`` into a host's file; returns its name there. Raises ConfigError or InvalidArgument."""
     place = os.path.realpath(path)  # a linked configuration stays a link
-    if Scheduler(setup.scheduler) is Scheduler.SERVER:
-        config = replace(config, refresh=Interval.parse(setup.every))
-    block = client_block(host, command=sys.executable, args=("-m", "rag_mcp"), env=server_env(config))
+    words = ("-m", "rag_mcp", *(("connect",) if setup.manager else ()))
+    block = client_block(host, command=sys.executable, args=words, env=server_env(_served(config, setup)))
     (server,) = block[section_of(host)].values()
     with _by_hand(place):
         choose = partial(register, entry=server, name=name)
@@ -135,14 +161,31 @@ def add_schedule(record: Record, setup: Setup, job: Job, machine: Machine) -> Re
     folder = machine.folder(scheduler)
     if scheduler is Scheduler.SYSTEMD:
         record = record.with_folders(missing_folders(folder / "timers.target.wants"))  # which systemctl makes
-    for path, content in files(scheduler, job, folder).items():
-        record = _put(record, job.label, str(path), OWN, content.hex())
     todo = commands(scheduler, job.label, folder, user=machine.user)
+    return _turned_on(record, setup, files(scheduler, job, folder), todo)
+
+
+def add_service(record: Record, setup: Setup, service: Service, machine: Machine) -> Record:
+    """Raises ConfigError or ServerRunning; then no service is there."""
+    manager = Scheduler(setup.manager)
+    folder = machine.folder(manager)
+    record = record.with_folders(missing_folders(Path(setup.life)))  # which the server makes
+    if manager is Scheduler.SYSTEMD:
+        record = record.with_folders(missing_folders(folder / "default.target.wants"))
+    Life(Path(setup.life)).stop(_STOP_WAIT_S)  # one that a host has started would be in the way
+    path, content = service_file(manager, service, folder)
+    todo = service_commands(manager, service.label, folder, user=machine.user)
+    return _turned_on(record, setup, {path: content}, todo)
+
+
+def _turned_on(record: Record, setup: Setup, wanted: Mapping[Path, bytes], todo: Commands) -> Record:
+    for path, content in wanted.items():
+        record = _put(record, setup.label, str(path), OWN, content.hex())
     try:
         run_all(todo.off, strict=False)
         run_all(todo.on)
     except ConfigError:
-        remove_schedule(record, setup, machine, strict=False)
+        _turned_off(record, setup, list(map(str, wanted)), todo, strict=False)
         raise
     return record
 
@@ -163,15 +206,30 @@ def _put(record: Record, label: str, place: str, form: str, entry: Entry) -> Rec
 # --- undone ----------------------------------------------------------------------------------------------------------
 
 
-def remove_schedule(record: Record, setup: Setup, machine: Machine, *, strict: bool) -> Record:
-    """Turn the schedule off and take its files away. Raises ConfigError; when ``strict`` also where it can't be turned
-    off."""
+def turn_off(record: Record, setup: Setup, machine: Machine, *, strict: bool) -> Record:
+    """End what runs by itself, the schedule and the server, and take their files away. Raises ConfigError; when ``strict``
+    also where one can't be turned off."""
+    own = [place for place in record.places_of(setup.label) if record.places[place].form in _BY_ITSELF]
     scheduler = Scheduler(setup.scheduler)
-    todo = commands(scheduler, setup.label, machine.folder(scheduler), user=machine.user)
+    of_schedule = commands(scheduler, setup.label, machine.folder(scheduler), user=machine.user)
+    of_service = Commands()
+    if setup.manager:
+        manager = Scheduler(setup.manager)
+        of_service = service_commands(manager, service_label(setup), machine.folder(manager), user=machine.user)
+    for todo, kind, mine in (
+        (of_service, setup.manager, [place for place in own if service_label(setup) in place]),
+        (of_schedule, setup.scheduler, [place for place in own if service_label(setup) not in place]),
+    ):
+        # Of systemd a link would be left behind; else what fails is what the user has turned off or taken away already.
+        there = kind == Scheduler.SYSTEMD and any(map(os.path.lexists, mine))
+        record = _turned_off(record, setup, mine, todo, strict=strict and there)
+    return record
+
+
+def _turned_off(record: Record, setup: Setup, places: Sequence[str], todo: Commands, *, strict: bool) -> Record:
     run_all(todo.off, strict=strict)
-    for place in record.places_of(setup.label):
-        if record.places[place].form in _SCHEDULE:
-            record = _take(record, setup.label, place)
+    for place in places:
+        record = _take(record, setup.label, place)
     run_all(todo.gone, strict=False)
     return record
 
@@ -182,11 +240,9 @@ def remove(
     """Undo what ``setup`` did, and delete the ``stores`` that were made for it, if asked to; what could not be undone
     stays in the record, and is returned."""
     failed: list[RagMcpError] = []
-    own = [place for place in record.places_of(setup.label) if record.places[place].form in _SCHEDULE]
+    own = [place for place in record.places_of(setup.label) if record.places[place].form in _BY_ITSELF]
     try:
-        # Of systemd a link would be left behind; else what fails is what the user has turned off or taken away already.
-        strict = setup.scheduler == Scheduler.SYSTEMD and any(map(os.path.lexists, own))
-        record = remove_schedule(record, setup, machine, strict=strict)
+        record = turn_off(record, setup, machine, strict=True)
     except RagMcpError as error:
         failed.append(error)
     for place in record.places_of(setup.label):
@@ -198,6 +254,8 @@ def remove(
         except RagMcpError as error:
             failed.append(error)
     try:
+        if setup.life and not failed:  # a host may have started one meanwhile
+            Life(Path(setup.life)).stop(_STOP_WAIT_S)
         if stores and not failed:
             _remove_stores(setup)
     except RagMcpError as error:
@@ -206,6 +264,8 @@ def remove(
         log = log_of(machine, setup)
         for path in (log, *older_logs(log, LOG_KEEP)):
             path.unlink(missing_ok=True)
+        if setup.life in record.made:
+            Life(Path(setup.life)).forget()
         record = record.without_setup(setup.label)
         replace(record, made=remove_folders(record.made)).save()
     return failed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import plistlib
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +18,17 @@ from xml.sax.saxutils import escape
 from rag_mcp.errors import InvalidArgument
 from rag_mcp.intervals import Interval
 
-__all__ = ["Commands", "Job", "Scheduler", "commands", "cron_lines", "files"]
+__all__ = [
+    "Commands",
+    "Job",
+    "Scheduler",
+    "check_words",
+    "commands",
+    "cron_lines",
+    "files",
+    "systemd_title",
+    "systemd_word",
+]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 _PLAIN = re.compile(r"[A-Za-z0-9_/.,:=@+-]+")
@@ -47,13 +57,19 @@ class Job:
 
     def check(self, scheduler: Scheduler) -> None:
         """Raises InvalidArgument for what a scheduler's file can't carry."""
+        check_words(self.command)
         for word in self.command:
-            if _CONTROL.search(word):
-                raise InvalidArgument("schedule", f"{word!r} has a character that no line of a scheduler can carry.")
             if scheduler is Scheduler.TASKS and _VARIABLE.search(word):
                 raise InvalidArgument("schedule", f"Task Scheduler would put a variable into {word!r}; rename it.")
         if not self.every.is_of_the_clock:
             raise InvalidArgument("every", f"{self.every} does not divide an hour or a day.", allowed=_TAKEN)
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Raises InvalidArgument for a word that would not be one line."""
+    for word in words:
+        if _CONTROL.search(word):
+            raise InvalidArgument("schedule", f"{word!r} has a character that no line of a scheduler can carry.")
 
 
 _TAKEN = [str(each) for each in map(Interval, range(1, 24 * 60 + 1)) if each.is_of_the_clock]
@@ -125,10 +141,10 @@ def _cron_word(word: str) -> str:
 
 
 def _units(job: Job) -> tuple[str, str]:
-    title = _CONTROL.sub(" ", job.title).replace("%", "%%")
+    title = systemd_title(job.title)
     program, *words = job.command
     # systemd puts no variable into the program's own path.
-    line = " ".join((_systemd_word(program), *(_systemd_word(word).replace("$", "$$") for word in words)))
+    line = " ".join((systemd_word(program), *(systemd_word(word).replace("$", "$$") for word in words)))
     service = f"[Unit]\nDescription={title}\n\n[Service]\nType=oneshot\nExecStart={line}\n"
     timer = (
         f"[Unit]\nDescription={title}\n\n[Timer]\nOnStartupSec=1min\nOnUnitInactiveSec={job.every.minutes}min\n\n"
@@ -137,7 +153,11 @@ def _units(job: Job) -> tuple[str, str]:
     return service, timer
 
 
-def _systemd_word(word: str) -> str:
+def systemd_title(title: str) -> str:
+    return _CONTROL.sub(" ", title).replace("%", "%%")
+
+
+def systemd_word(word: str) -> str:
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 from rag_mcp import __version__
 from rag_mcp.config import Config
 from rag_mcp.errors import ServerGone
-from rag_mcp.server.http.life import Running, life_of, make_private, settings_digest
+from rag_mcp.server.http.life import LOG, Running, life_of, make_private, settings_digest
 
 __all__ = ["PROFILE_HEADER", "Reply", "Server"]
 
@@ -129,7 +129,7 @@ class Server:
     def _said(self) -> IO[bytes]:
         try:
             make_private(self._life.folder)
-            return open(self._life.folder / "serve.log", "wb+", opener=_private)
+            return open(self._life.folder / LOG, "wb+", opener=_private)
         except OSError as error:
             raise ServerGone(
                 f"{self._life.folder} can't be written ({error.strerror}): a server notes there."

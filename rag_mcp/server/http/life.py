@@ -21,10 +21,11 @@ from rag_mcp.config import SETTINGS, Config
 from rag_mcp.errors import ConfigError, ServerRunning
 from rag_mcp.stores.embedded.place import corpora_of, store_root
 
-__all__ = ["DEFAULT_PORT", "Life", "Running", "life_of", "settings_digest", "state_folder"]
+__all__ = ["DEFAULT_PORT", "LOG", "Life", "Running", "life_of", "settings_digest", "state_folder"]
 
 DEFAULT_PORT = 8377
 
+LOG = "serve.log"  # the last words of one that was started on demand
 _NOTE, _LOCK = "serve.json", "serve.lock"
 _TAKE_S = 1.0  # somebody may just be looking whether it is held
 _STEP_S = 0.02
@@ -125,6 +126,12 @@ class Life:
                 raise ServerRunning(f"Process {names} was told to end and has not after {wait_s:g} seconds.")
             time.sleep(_STEP_S)
         return first
+
+    def forget(self) -> None:
+        """Take away what the server left, unless one runs. Raises OSError."""
+        if not self.is_held():
+            for name in (_NOTE, LOG, _LOCK):
+                (self.folder / name).unlink(missing_ok=True)
 
     def _note(self) -> Running | None:
         try:
