@@ -11,8 +11,7 @@ from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.next import Next
 from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.withdrawals import record_withdrawals
-from rag_mcp.stores.base import Changes, StoreWrite
-from rag_mcp.stores.embedded.cache import EmbeddingCache
+from rag_mcp.stores.base import Changes, KnownVectors, StoreWrite
 from rag_mcp.stores.embedded.write import begin_write
 
 __all__ = ["BuildJob", "build_generation"]
@@ -20,12 +19,12 @@ __all__ = ["BuildJob", "build_generation"]
 
 @dataclass(frozen=True, slots=True)
 class BuildJob:
-    """``following`` as it is to be, from ``base`` and the vectors in ``cache``."""
+    """``following`` as it is to be, from ``base`` and vectors that are ``known``."""
 
     run: Context
     following: Next
     base: Baseline
-    cache: EmbeddingCache
+    known: KnownVectors
 
 
 def build_generation(job: BuildJob) -> int:
@@ -46,7 +45,7 @@ def _build(job: BuildJob, write: StoreWrite) -> None:
     step, manifest, delta = job.run.on_step, job.following.manifest, job.following.delta
     changes = Changes(manifest, job.following.chunks, delta.added, delta.updated, delta.deleted)
     step(Step.STAGED)
-    write.write_vectors(changes, job.cache.get, job.run.progress)
+    write.write_vectors(changes, job.known, job.run.progress)
     step(Step.VECTORS_WRITTEN)
     write.write_keywords(changes)
     step(Step.KEYWORDS_WRITTEN)

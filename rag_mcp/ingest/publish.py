@@ -28,7 +28,7 @@ def publish(run: Context, following: Next, base: Baseline) -> int:
     with closing(EmbeddingCache(run.store.cache_path, run.embedder.identity.fingerprint)) as cache:
         _embed(run, following, cache)
         run.on_step(Step.EMBEDDED)
-        return build_generation(BuildJob(run=run, following=following, base=base, cache=cache))
+        return build_generation(BuildJob(run=run, following=following, base=base, known=cache.get))
 
 
 def _embed(run: Context, following: Next, cache: EmbeddingCache) -> None:

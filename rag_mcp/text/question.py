@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from math import log
 from typing import Protocol
 
@@ -85,6 +85,10 @@ class Statistics(Protocol):
 
     @property
     def languages(self) -> Mapping[str, int]: ...
+
+    def expect(self, terms: Collection[str]) -> None:
+        """Frequencies of these are asked for next: where each would cost a journey, they are fetched in one."""
+        ...
 
     def frequency(self, field: str, term: str) -> int: ...
 
@@ -188,6 +192,11 @@ class _Vocabulary:
         by_language = [stem_map(distinct, language, self._stem) for language in self.languages]
         return {word: tuple(dict.fromkeys([word, *(stems[word] for stems in by_language)])) for word in distinct}
 
+    def expect(self, terms: Iterable[str]) -> None:
+        wanted = set(terms)
+        for known in self._classes:
+            known.expect(wanted)
+
     def begins_longer(self, prefix: str) -> bool:
         return any(known.prefixed(prefix, 1) for known in self._classes)
 
@@ -211,10 +220,13 @@ class _Vocabulary:
         maps = [stem_map(distinct, language, self._stem) for language in [*self.languages, NO_LANGUAGE]]
         start = words[0][0]
         found = {tuple((at - start, stems[word]) for at, word in words): None for stems in maps}
+        self.expect(term for phrase in found for _, term in phrase)
         return tuple(phrase for phrase in found if all(self.frequency(term) for _, term in phrase))
 
     def known(self, terms: Iterable[str]) -> tuple[str, ...]:
-        return tuple(term for term in dict.fromkeys(terms) if self.frequency(term))
+        distinct = dict.fromkeys(terms)
+        self.expect(distinct)
+        return tuple(term for term in distinct if self.frequency(term))
 
     def frequency(self, term: str) -> int:
         return sum(max(known.frequency(field, term) for field in MATCHED) for known in self._classes)
@@ -239,6 +251,8 @@ class Planner:
         pieces = query.pieces[:_MAX_WORDS]
         language = self._language(text, pieces)
         stems = self._words.stems({part for piece in pieces for part in piece.parts} | set(query.prefixes))
+        wholes = (whole for piece in pieces for whole in piece.wholes)
+        self._words.expect(chain(chain.from_iterable(stems.values()), wholes))
         content = self._content(pieces, language)
         kept = content or list(pieces)
         units = self._units(kept, language, stems, self._designations(pieces, language))

@@ -15,6 +15,9 @@ class Counted:
         self.frequencies = frequencies
         self.languages = languages or {"en": documents}
 
+    def expect(self, terms):
+        assert all(isinstance(term, str) for term in terms)
+
     def frequency(self, field, term):
         return self.frequencies.get(term, 0)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rag_mcp.models import Chunk
 from rag_mcp.stores.base import PassageFilter
-from rag_mcp.stores.embedded.keywords.document import OUTSIDE_SERIES, held_on, load, raw
 from rag_mcp.stores.embedded.keywords.folder import segment_sizes
+from rag_mcp.stores.passage import conditions, load, raw
 from rag_mcp.text.question import MATCHED, Phrase, idf
 
 __all__ = ["ClassIndex", "rounded"]
@@ -35,6 +35,9 @@ class ClassIndex:
         self._chunks: dict[str, Chunk] = {}
         self._ids: dict[tuple[int, int], str] = {}
         self._frequencies: dict[tuple[str, str], int] = {}
+
+    def expect(self, terms: Collection[str]) -> None:
+        """Each costs as little by itself."""
 
     def frequency(self, field: str, term: str) -> int:
         key = (field, term)
@@ -84,7 +87,8 @@ class ClassIndex:
     def restricted(self, query: Any, filters: PassageFilter) -> Any:
         """The same scores, only where the filters hold."""
         occur = self.tantivy.Occur
-        clauses = [(occur.Must, self.constant(condition, 0.0)) for condition in self._conditions(filters)]
+        allowed = (self.one_of(field, values) for field, values in conditions(filters))
+        clauses = [(occur.Must, self.constant(condition, 0.0)) for condition in allowed]
         if filters.left_out:
             clauses.append((occur.MustNot, self.one_of("source", set(map(raw, filters.left_out)))))
         return self.tantivy.Query.boolean_query([(occur.Must, query), *clauses]) if clauses else query
@@ -101,19 +105,6 @@ class ClassIndex:
 
     def one_of(self, field: str, terms: Collection[str]) -> Any:
         return self.tantivy.Query.term_set_query(self.schema, field, sorted(terms))
-
-    def _conditions(self, filters: PassageFilter) -> list[Any]:
-        allowed: list[tuple[str, Collection[str]]] = []
-        if filters.project is not None:
-            allowed.append(("project", [raw(filters.project)]))
-        if filters.doc_class is not None:
-            allowed.append(("doc_class", [filters.doc_class.value]))
-        if filters.valid_days is not None:
-            days = [held_on(series, day) for series, day in filters.valid_days.items()]
-            allowed.append(("held", [OUTSIDE_SERIES, *days]))
-        if filters.sources is not None:
-            allowed.append(("source", set(map(raw, filters.sources))))
-        return [self.one_of(field, terms) for field, terms in allowed]
 
     def everything(self) -> Any:
         return self.tantivy.Query.all_query()

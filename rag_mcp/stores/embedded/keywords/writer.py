@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.embedded.keywords.document import document, load, schema
+from rag_mcp.stores.embedded.keywords.document import document, schema
 from rag_mcp.stores.embedded.keywords.folder import check_format, segment_sizes
 from rag_mcp.stores.embedded.keywords.stemmer import Stemmer
 from rag_mcp.stores.embedded.keywords.translate import translated
+from rag_mcp.stores.passage import load
 
 __all__ = ["ClassWriter", "TantivyWriter"]
 
