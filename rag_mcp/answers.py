@@ -334,7 +334,8 @@ _MOST_LINKS = 50
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end."""
+    """Lines and chunks are those shown. ``next_chunk`` and ``next_char`` say where the text goes on; None at its end.
+    ``passages`` are the first and last line of each chunk of the whole document."""
 
     source: _Path
     title: _Line
@@ -384,6 +385,7 @@ class Document:
     date: _Date = None
     date_from: _DateFrom = None
     properties: Annotated[Mapping[str, object], _Object, Field(exclude_if=_nothing)] = field(default_factory=dict)
+    passages: Annotated[tuple[tuple[int, int], ...], Field(exclude=True)] = ()
 
     @field_serializer("next_chunk")
     def _next(self, chunk: int) -> _Next:

@@ -62,7 +62,13 @@ OWNERS = {
     "mcp": ("server/http/profiles.py", "server/mcp.py", "server/stdio.py"),
     "uvicorn": ("server/http/connections.py",),
     "h11": ("server/http/connections.py",),
-    "starlette": ("server/http/app.py", "server/http/connections.py", "server/http/guard.py"),
+    "starlette": (
+        "server/http/app.py",
+        "server/http/connections.py",
+        "server/http/guard.py",
+        "server/page/site.py",
+    ),
+    "jinja2": ("server/page/rendering.py",),
     "onnxruntime": ("embedders/onnx.py",),
     "tokenizers": ("embedders/onnx.py",),
     "huggingface_hub": ("embedders/fetch.py",),
@@ -92,7 +98,7 @@ OWNERS = {
     "mammoth": ("ingest/converter.py",),
     "html_to_markdown": ("ingest/converter.py",),
 }
-HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "uvicorn", "starlette")
+HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "uvicorn", "starlette", "jinja2")
 
 
 def name_of(path: Path) -> str:

@@ -20,7 +20,7 @@ from rag_mcp.cli.ingest import ingest, watch
 from rag_mcp.cli.models import models
 from rag_mcp.cli.output import USAGE, failure, report, say_json
 from rag_mcp.cli.query import query
-from rag_mcp.cli.serve import serve
+from rag_mcp.cli.serve import page, serve
 from rag_mcp.cli.setup import setup
 from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
 from rag_mcp.cli.tokens import token
@@ -45,6 +45,7 @@ app.command("eval")(evaluate)
 app.command()(calibrate)
 app.command("client-config")(client_config)
 app.command()(serve)
+app.command()(page)
 app.command()(connect)
 app.add_typer(token)
 app.add_typer(models, name="models")

@@ -11,12 +11,12 @@ from rag_mcp.cli import params
 from rag_mcp.cli.output import FAILED, say, say_json
 from rag_mcp.cli.tokens import Tokens, token_file
 from rag_mcp.config import Config, environment
-from rag_mcp.errors import InvalidArgument
+from rag_mcp.errors import ConfigError, InvalidArgument
 
 if TYPE_CHECKING:
     from rag_mcp.server.http.life import Life
 
-__all__ = ["serve"]
+__all__ = ["page", "serve"]
 
 _STOP_WAIT_S = 15.0
 
@@ -32,6 +32,9 @@ def serve(
     tokens: Tokens = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Ask for no token; only with --profile restricted, on loopback.")
+    ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve a page too, to look at what assistants are told.")
     ] = False,
     on_demand: Annotated[
         bool, typer.Option("--on-demand", help="As connect starts it: for this user, tokens or not.")
@@ -72,8 +75,32 @@ def serve(
         no_auth=no_auth,
         on_demand=on_demand,
         idle_exit_s=None if idle_exit is None else 60 * idle_exit,
+        page=page,
     )
     process.serve(config, options, say=say)
+
+
+def page(
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    db: params.Db = None,
+    corpus: params.Corpus = None,
+    as_json: params.Json = False,
+) -> None:
+    """Open the page of the server that runs for the store in a browser, and print its address."""
+    from rag_mcp.server.http.life import life_of
+
+    there = life_of(Config.load(db_path=db, corpus_root=corpus), environment()).running()
+    if there is None or not there.page:
+        what = "No server of this store runs" if there is None else "The server of this store has no page"
+        raise ConfigError(f"{what}. Start one: rag-mcp serve --page")
+    if as_json:
+        say_json({"ok": True, "url": there.page_url})
+    else:
+        say(there.page_url)
+    if not no_open and not as_json:
+        import webbrowser
+
+        webbrowser.open(there.page_url)
 
 
 def _tell(life: Life, *, as_json: bool) -> None:

@@ -36,7 +36,8 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
     the document does not have."""
     source = _meant(request.source, opened, rights)
     entry = opened.manifest.files[source]
-    part = excerpt(request, list(entry.refs()), lambda ids: opened.keywords.fetch([entry.source_class], ids))
+    refs = list(entry.refs())
+    part = excerpt(request, refs, lambda ids: opened.keywords.fetch([entry.source_class], ids))
     text, warnings = neutralise(part.text)
     dated = own_date(source, entry.properties, entry.file_day)
     return Document(
@@ -64,6 +65,7 @@ def read_document(request: DocumentRequest, opened: OpenGeneration, rights: Righ
         pages=entry.pages_of(part.line_start, part.line_end),
         date=dated.day,
         date_from=dated.source,
+        passages=tuple((ref.line_start, ref.line_end) for ref in refs),
     )
 
 

@@ -138,7 +138,7 @@ def _result(excerpt: Excerpt, documents: Documents, retrieved: Retrieved, model:
         also_in=tuple(_citation(documents, documents.run([twin]), twin) for twin in candidate.also_in),
         properties=_properties(candidate, documents),
         warnings=text.warnings,
-        explain=_explanation(candidate, retrieved.familiarity, model) if documents.scope.request.explain else None,
+        explain=_explanation(candidate, retrieved, model) if documents.scope.request.explain else None,
     )
 
 
@@ -151,7 +151,9 @@ def _properties(candidate: Candidate, documents: Documents) -> Properties:
     return few(told, _PROPERTIES_CHARS)
 
 
-def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel) -> dict[str, object]:
+def _explanation(candidate: Candidate, retrieved: Retrieved, model: RelevanceModel) -> dict[str, object]:
+    assert retrieved.mode is not None, "candidates come from a branch that was searched"
+    levels = model.thresholds(retrieved.mode, passages=retrieved.passages)
     evidence = candidate.evidence
     mode = Mode.HYBRID
     if evidence.cosine is None:
@@ -165,9 +167,10 @@ def _explanation(candidate: Candidate, familiarity: float, model: RelevanceModel
         "vector_rank": evidence.vector_rank,
         "bm25_rank": evidence.bm25_rank,
         "model": model.name,
-        "familiarity": round(familiarity, 4),
+        "familiarity": round(retrieved.familiarity, 4),
         "features": {name: round(value, 4) for name, value in candidate.features.items()},
         "log_odds": model.explain(mode, candidate.features),
+        "levels": {"medium": round(levels.medium, 3), "high": round(levels.high, 3)},
         "rank_score": round(candidate.rank_score, 4),
         "span": [candidate.joined[0].start, candidate.joined[-1].end],
     }

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rag_mcp.embedders.lazy import LazyEmbedder
 
-__all__ = ["Knowledge", "ToolRunner", "Unavailable", "build_server", "listed", "open_knowledge"]
+__all__ = ["Answer", "Knowledge", "ToolRunner", "Unavailable", "build_server", "listed", "open_knowledge"]
 
 logger = logging.getLogger(__name__)
 
@@ -127,11 +127,13 @@ def open_knowledge(config: Config, *, embedder: LazyEmbedder | None = None) -> K
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A tool's answer, ready to send; ``text`` says what ``payload`` says."""
+    """A tool's answer, ready to send; ``text`` says what ``payload`` says. ``told`` is what both were made of; None for an
+    error."""
 
     payload: dict[str, Any]
     text: str
     is_error: bool
+    told: object = None
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ class ToolRunner:
         self._requests = {spec.name: spec.request for spec in specs}
         self._telemetry = telemetry
         self._notes = notes
-        self._tools: dict[str, Callable[[Mapping[str, object] | None, _Outcome], dict[str, Any]]] = {
+        self._tools: dict[str, Callable[[Mapping[str, object] | None, _Outcome], object]] = {
             "search_knowledge": self._search,
             "get_document": self._document,
             "list_documents": self._documents,
@@ -166,14 +168,15 @@ class ToolRunner:
     def run(self, tool: str, arguments: Mapping[str, object] | None) -> Answer:
         """Answer a call; whatever goes wrong becomes the contract's error shape, and is counted."""
         started = time.perf_counter()
-        outcome = _Outcome()
+        outcome, told = _Outcome(), None
         try:
-            payload = self._tools[tool](arguments, outcome)
+            told = self._tools[tool](arguments, outcome)
+            payload = contract.answer_payload(told)
             text = as_text(payload)
         # A panic of a Rust library, or an exit a library asks for, derives from BaseException. None of them may end
         # the server. Interrupts are delivered to the main thread, and cancellation to the task, never to this thread.
         except BaseException as error:
-            outcome = _Outcome("ERROR", error.code if isinstance(error, RagMcpError) else "internal_error")
+            outcome, told = _Outcome("ERROR", error.code if isinstance(error, RagMcpError) else "internal_error"), None
             if not isinstance(error, RagMcpError):
                 logger.exception("%s failed", tool)
             payload = contract.error_payload(error)
@@ -183,34 +186,33 @@ class ToolRunner:
             tool, status=outcome.status, reason=outcome.reason, winner_class=outcome.winner, elapsed_ms=elapsed_ms
         )
         logger.info("%s %s %s in %.1f ms", tool, outcome.status, outcome.reason, elapsed_ms)
-        return Answer(payload, text, outcome.status == "ERROR")
+        return Answer(payload, text, outcome.status == "ERROR", told)
 
     def _read(self, tool: str, arguments: Mapping[str, object] | None) -> Any:
         return self._requests[tool].parse(arguments)
 
-    def _search(self, arguments: Mapping[str, object] | None, outcome: _Outcome) -> dict[str, Any]:
+    def _search(self, arguments: Mapping[str, object] | None, outcome: _Outcome) -> SearchResponse:
         response = self._knowledge.search(self._read("search_knowledge", arguments))
         outcome.status = response.status
         outcome.reason = response.reason.value if response.reason else ""
         outcome.winner = response.results[0].source_class if response.results else None
-        return contract.answer_payload(response)
+        return response
 
-    def _document(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.answer_payload(self._knowledge.get_document(DocumentRequest.parse(arguments)))
+    def _document(self, arguments: Mapping[str, object] | None, _: _Outcome) -> Document:
+        return self._knowledge.get_document(DocumentRequest.parse(arguments))
 
-    def _documents(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        return contract.answer_payload(self._knowledge.list_documents(self._read("list_documents", arguments)))
+    def _documents(self, arguments: Mapping[str, object] | None, _: _Outcome) -> DocumentPage:
+        return self._knowledge.list_documents(self._read("list_documents", arguments))
 
-    def _sources(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
-        request = self._read("list_knowledge_sources", arguments)
-        return contract.answer_payload(self._knowledge.list_sources(request))
+    def _sources(self, arguments: Mapping[str, object] | None, _: _Outcome) -> SourceInventory:
+        return self._knowledge.list_sources(self._read("list_knowledge_sources", arguments))
 
-    def _status(self, arguments: Mapping[str, object] | None, _: _Outcome) -> dict[str, Any]:
+    def _status(self, arguments: Mapping[str, object] | None, _: _Outcome) -> Status:
         NoRequest.parse(arguments)
         status = self._knowledge.status()
         visible = [member for member in SourceClass if member in status.inventory]
         notes = (*status.notes, *self._notes())
-        return contract.answer_payload(replace(status, telemetry=self._telemetry.snapshot(visible), notes=notes))
+        return replace(status, telemetry=self._telemetry.snapshot(visible), notes=notes)
 
 
 def _json(payload: Mapping[str, Any]) -> str:

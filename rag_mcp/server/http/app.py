@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rag_mcp.server.http.client import PROFILE_HEADER
 from rag_mcp.server.http.guard import USUAL, Limits, Refusal, Slots, say, values_of, whole_body
 from rag_mcp.server.http.profiles import Profiles
-from rag_mcp.server.http.tokens import TokenWatch
+from rag_mcp.server.http.tokens import Token, TokenWatch
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from rag_mcp.server.http.guard import Headers
 
@@ -36,6 +36,15 @@ class Gate:
         self._key = key
         self._open_profile = open_profile
 
+    @property
+    def anybody(self) -> Caller | None:
+        """As whom a caller is answered who shows nothing; None where that is refused."""
+        return None if self._open_profile is None else Caller("", self._open_profile)
+
+    def tokens(self) -> tuple[Token, ...]:
+        """As they are now."""
+        return self._tokens.current()
+
     def profiles(self) -> set[str]:
         """Whom there may be a call of soon."""
         named = {token.profile for token in self._tokens.current()}
@@ -44,8 +53,8 @@ class Gate:
     def caller(self, headers: Headers) -> Caller:
         """Raises Refusal: no token is never a profile, and neither is a wrong one."""
         shown = values_of(b"authorization", headers)
-        if not shown and self._open_profile is not None:
-            return Caller("", self._open_profile)
+        if not shown and self.anybody is not None:
+            return self.anybody
         kind, _, secret = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
         if kind.lower() == "bearer":
             secret = secret.strip()
@@ -60,17 +69,21 @@ class Gate:
 
 
 class App:
-    """The ASGI application behind the guard."""
+    """The ASGI application behind the guard; ``page`` answers what lies below /page, and the front door."""
 
-    def __init__(self, gate: Gate, profiles: Profiles, limits: Limits = USUAL) -> None:
+    def __init__(self, gate: Gate, profiles: Profiles, limits: Limits = USUAL, *, page: ASGIApp | None = None) -> None:
         self._gate = gate
         self._profiles = profiles
         self._limits = limits
         self._slots = Slots(_MOST_CALLS)
-        self._routes = {"/mcp": self._mcp, "/health": _health}
+        self._routes: dict[str, ASGIApp] = {"/mcp": self._mcp, "/health": _health}
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._routes.get(scope["path"])
+        path = scope["path"]
+        route = self._routes.get(path)
+        if route is None and (path in ("/", "/page") or path.startswith("/page/")):
+            route = self._page
         if route is None:
             # Hosts that look for OAuth read this as JSON, and go on with the token they were given.
             raise Refusal(404, "not_found")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOOPBACK_NAMES",
+    "SECURITY",
     "USUAL",
     "Guard",
     "Limits",
@@ -45,6 +46,15 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _DROPPED_BYTES = 16 * 1024 * 1024
 _DROPPED_S = 2.0
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+SECURITY: Mapping[str, str] = MappingProxyType(
+    {
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    }
+)
+"""Of every answer: nobody keeps it, guesses what it is, or shows it as a page that runs or frames anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +221,7 @@ async def say(send: Send, status: int, body: Mapping[str, str] | str, headers: M
     """Answer with JSON, or a plain word, that nobody keeps."""
     raw = (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).encode()
     kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    usual = {"Content-Type": kind, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    usual = {"Content-Type": kind, **SECURITY}
     lines = {**usual, "Content-Length": str(len(raw)), **headers}
     encoded = [(name.lower().encode(), value.encode()) for name, value in lines.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})

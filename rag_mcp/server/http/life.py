@@ -21,9 +21,10 @@ from rag_mcp.config import SETTINGS, Config
 from rag_mcp.errors import ConfigError, ServerRunning
 from rag_mcp.stores.embedded.place import corpora_of, store_root
 
-__all__ = ["DEFAULT_PORT", "LOG", "Life", "Running", "life_of", "settings_digest", "state_folder"]
+__all__ = ["DEFAULT_PORT", "LOG", "PAGE_HOST", "Life", "Running", "life_of", "settings_digest", "state_folder"]
 
 DEFAULT_PORT = 8377
+PAGE_HOST = "rag-mcp.localhost"
 
 LOG = "serve.log"  # the last words of one that was started on demand
 _NOTE, _LOCK = "serve.json", "serve.lock"
@@ -35,7 +36,8 @@ _NO_PART = frozenset({"profile", "log_level", "log_format", "scratch_dir", "corp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where a server is found. ``key`` lets in who can read it: this user, who could open the store as well."""
+    """Where a server is found. ``key`` lets in who can read it: this user, who could open the store as well. ``page``
+    tells whether it has one."""
 
     pid: int
     host: str
@@ -43,10 +45,17 @@ class Running:
     version: str
     settings: str
     key: str
+    page: bool = False
 
     @property
     def url(self) -> str:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/mcp"
+
+    @property
+    def page_url(self) -> str:
+        """Under a name of its own: cookies ignore ports, so those of 127.0.0.1 reach every server there. Browsers take it
+        for this machine without asking anybody."""
+        return f"http://{PAGE_HOST}:{self.port}/page"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -27,6 +28,9 @@ from rag_mcp.server.http.profiles import Profiles
 from rag_mcp.server.http.tokens import Token, TokenFile, TokenWatch
 from rag_mcp.server.leaving import leave
 from rag_mcp.server.refresh import Refresh
+
+if TYPE_CHECKING:
+    from rag_mcp.server.page.site import Page
 
 __all__ = ["ServeOptions", "check_start", "listening", "serve"]
 
@@ -48,6 +52,7 @@ class ServeOptions:
     no_auth: bool = False
     on_demand: bool = False
     idle_exit_s: float | None = None
+    page: bool = False
 
 
 def check_start(options: ServeOptions, tokens: tuple[Token, ...], profile: str) -> None:
@@ -111,6 +116,7 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
             version=__version__,
             settings=settings_digest(config),
             key=secrets.token_urlsafe(32),
+            page=options.page,
         )
         life.announce(there)
         say(f"Serving at {there.url}")
@@ -120,7 +126,8 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
         gate = Gate(TokenWatch(tokens), key=there.key, open_profile=RESTRICTED if options.no_auth else None)
         code = 0
         try:
-            anyio.run(_run, gate, profiles, listener, options)
+            page = _page(config, gate, profiles) if options.page else None
+            anyio.run(_run, App(gate, profiles, page=page), gate, profiles, listener, options)
         except KeyboardInterrupt:
             logger.info("Interrupted")
         except Exception:
@@ -134,10 +141,10 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
     leave(close, code)
 
 
-async def _run(gate: Gate, profiles: Profiles, listener: socket.socket, options: ServeOptions) -> None:
+async def _run(app: App, gate: Gate, profiles: Profiles, listener: socket.socket, options: ServeOptions) -> None:
     for library in ("uvicorn", "mcp"):  # what a caller sent may stand in their warnings
         logging.getLogger(library).setLevel(logging.ERROR)
-    guard = Guard(App(gate, profiles), options.allowed_hosts)
+    guard = Guard(app, options.allowed_hosts)
     server = http_server(guard)
     async with profiles.running(), anyio.create_task_group() as tasks:
         if options.idle_exit_s is not None:
@@ -146,6 +153,12 @@ async def _run(gate: Gate, profiles: Profiles, listener: socket.socket, options:
             await profiles.of(profile)
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
+
+
+def _page(config: Config, gate: Gate, profiles: Profiles) -> Page:
+    from rag_mcp.server.page.site import Page
+
+    return Page(config, gate, profiles)
 
 
 async def _end_when_idle(guard: Guard, server: HttpServer, idle_s: float) -> None:

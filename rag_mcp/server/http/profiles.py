@@ -17,7 +17,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from rag_mcp.config import Config
 from rag_mcp.embedders.lazy import LazyEmbedder
-from rag_mcp.server.mcp import Knowledge, build_server, open_knowledge
+from rag_mcp.server.mcp import Knowledge, ToolRunner, build_server, open_knowledge
+from rag_mcp.server.tools import tools_for
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ __all__ = ["Profiles", "Served"]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What answers under one profile: directly, and by the protocol."""
+    """What answers under one profile: directly, as its tools do, and by the protocol."""
 
     knowledge: Knowledge
+    tools: ToolRunner
     protocol: StreamableHTTPSessionManager
 
 
@@ -67,11 +69,13 @@ class Profiles:
         """Keep one open. A task of its own: what the SDK enters has to be left by the task that entered it."""
         config = replace(self._config, profile=profile)
         knowledge = await anyio.to_thread.run_sync(partial(open_knowledge, config, embedder=self._embedder))
-        server = build_server(knowledge, transport="streamable-http", telemetry=Telemetry(), notes=self._notes)
+        telemetry = Telemetry()
+        tools = ToolRunner(knowledge, telemetry, tools_for(knowledge.about()), self._notes)
+        server = build_server(knowledge, transport="streamable-http", telemetry=telemetry, notes=self._notes)
         # Stateless: a client goes on after a restart of this process. JSON: an answer is one body.
         protocol = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
         async with protocol.run():
-            task_status.started(Served(knowledge, protocol))
+            task_status.started(Served(knowledge, tools, protocol))
             await anyio.sleep_forever()
 
     def close(self) -> None:
