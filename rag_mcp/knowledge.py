@@ -34,6 +34,7 @@ class KnowledgeBase:
         self._calibrated = calibrated
         self._policy_watch = PolicyWatch(config.policy_path)
         self._withdrawals = WithdrawalWatch()
+        self._last_rights: Rights | None = None
         self._live = LiveGeneration(config, needed=lambda: self._access()[1].classes)
         self._embedder = embedder or LazyEmbedder(config)
 
@@ -146,4 +147,9 @@ class KnowledgeBase:
         """What may be shown from ``live``. Raises PolicyError, and StoreDamaged for a generation that is not the
         newest when it can't be told what has been withdrawn from it."""
         policy, profile = self._access()
-        return Rights(profile, policy, self._withdrawals.since(self._live.store, live.generation.number))
+        rights = Rights(profile, policy, self._withdrawals.since(self._live.store, live.generation.number))
+        last = self._last_rights
+        if last is not None and last == rights:
+            return last  # with all that was decided by them
+        self._last_rights = rights
+        return rights

@@ -26,6 +26,9 @@ __all__ = [
 ]
 
 
+_KEPT_DECISIONS = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedProfile:
     """What one process may see; ``explicit_only`` is a subset of ``classes``."""
@@ -82,19 +85,30 @@ class Rights:
 
     The index knows the class a document had when it was ingested, the policy the one it has by its path now. Each of
     them counts, so neither an ingest under another policy nor a server under another one opens anything. ``withdrawn``
-    holds what the generation that is read must not show any more, or only to who may see where it is now.
+    holds what the generation that is read must not show any more, or only to who may see where it is now. All three stay
+    as they are, so what was decided once is kept.
     """
 
     profile: ResolvedProfile
     policy: Policy
     withdrawn: Withdrawals = field(default_factory=dict)
+    _decided: dict[tuple[SourceClass, str, SourceClass | None], bool] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def may_see(self, source_class: SourceClass, source: str, *, requested: SourceClass | None) -> bool:
         """Tell whether a hit, listed document or count may leave, given the class the caller asked for (None: any).
 
         ``source_class`` is the indexed one.
         """
-        return source_class in plan_access(self.profile, requested).classes and self._permitted(source, requested)
+        asked = (source_class, source, requested)
+        decided = self._decided.get(asked)
+        if decided is None:
+            if len(self._decided) >= _KEPT_DECISIONS:
+                self._decided.clear()
+            listed = source_class in plan_access(self.profile, requested).classes
+            decided = self._decided[asked] = listed and self._permitted(source, requested)
+        return decided
 
     def may_open(self, source_class: SourceClass, source: str) -> bool:
         """Tell whether a document asked for by its exact path may be shown.

@@ -15,6 +15,7 @@ from rag_mcp.search.fusion import reciprocal_rank_fusion
 from rag_mcp.stores.base import (
     EVERYTHING,
     KeywordEvidence,
+    KeywordHit,
     KeywordReader,
     PassageFilter,
     Subject,
@@ -154,13 +155,13 @@ def retrieve(scope: Scope) -> Retrieved:
 
 def _retrieve(scope: Scope, depth: int) -> Retrieved | None:
     """What the first ``depth`` candidates of each branch give; None when hidden ones crowd out visible ones."""
-    ids, broken = _ask_keywords(scope, depth)
+    worded, broken = _ask_keywords(scope, depth)
     scope = replace(scope, classes=tuple(each for each in scope.classes if each not in broken))
     subject = scope.view.keywords.subject(scope.request.query, scope.classes)
     near = _ask_vectors(scope, subject, depth)
     retrieved = Retrieved(
         scope=scope,
-        mode=_answered_by(ids, near.hits),
+        mode=_answered_by(worded, near.hits),
         failed=tuple(broken),
         problems=tuple(filter(None, (scope.view.fallback, *broken.values(), near.problem))),
         familiarity=near.familiarity,
@@ -168,7 +169,7 @@ def _retrieve(scope: Scope, depth: int) -> Retrieved | None:
     # Texts live in the keyword index: without it the vector index alone has nothing to show.
     if retrieved.mode is None or (broken and not scope.classes):
         return replace(retrieved, mode=None)
-    matches = _with_evidence(scope, ids, near, depth)
+    matches = _with_evidence(scope, worded, near, depth)
     if matches is None:
         return None
     return replace(
@@ -180,17 +181,17 @@ def _retrieve(scope: Scope, depth: int) -> Retrieved | None:
     )
 
 
-def _answered_by(ids: Sequence[str] | None, hits: Sequence[VectorHit] | None) -> Mode | None:
-    if hits is None:
-        return None if ids is None else Mode.FTS
-    return Mode.VECTOR if ids is None else Mode.HYBRID
+def _answered_by(worded: Sequence[KeywordHit] | None, near: Sequence[VectorHit] | None) -> Mode | None:
+    if near is None:
+        return None if worded is None else Mode.FTS
+    return Mode.VECTOR if worded is None else Mode.HYBRID
 
 
 # --- the branches ----------------------------------------------------------------------------------------------------
 
 
-def _ask_keywords(scope: Scope, depth: int) -> tuple[list[str] | None, dict[SourceClass, str]]:
-    """Ids best first, None when the branch failed in every class or was not asked for; and the classes whose keyword
+def _ask_keywords(scope: Scope, depth: int) -> tuple[list[KeywordHit] | None, dict[SourceClass, str]]:
+    """Hits best first, None when the branch failed in every class or was not asked for; and the classes whose keyword
     index is broken, with the reason. Texts live there, so vectors can't help such a class either."""
     keywords, query, filters = scope.view.keywords, scope.request.query, scope.filters
     if scope.request.mode is Mode.VECTOR:
@@ -204,7 +205,7 @@ def _ask_keywords(scope: Scope, depth: int) -> tuple[list[str] | None, dict[Sour
         if not healthy:
             return None, broken
         hits = keywords.search(query, healthy, depth, filters=filters)
-    return [hit.id for hit in hits], broken
+    return hits, broken
 
 
 def _broken(classes: Iterable[SourceClass], probe: Callable[[SourceClass], object]) -> dict[SourceClass, str]:
@@ -276,22 +277,26 @@ def _passes(chunk: Chunk, filters: PassageFilter) -> bool:
 # --- the evidence ----------------------------------------------------------------------------------------------------
 
 
-def _with_evidence(scope: Scope, ids: Sequence[str] | None, near: _Neighbours, depth: int) -> tuple[Match, ...] | None:
+def _with_evidence(
+    scope: Scope, worded: Sequence[KeywordHit] | None, near: _Neighbours, depth: int
+) -> tuple[Match, ...] | None:
     """The visible passages of both branches, each with what either branch knows of it, whichever found it; None when a
     branch has too few of them though it may hold more."""
     keywords, query = scope.view.keywords, scope.request.query
-    rankings = [list(ids or ()), [hit.id for hit in near.hits or ()]]
+    rankings = [[hit.id for hit in worded or ()], [hit.id for hit in near.hits or ()]]
     found = keywords.fetch(scope.classes, set().union(*rankings))
     visible = [[i for i in ranking if i in found and scope.shows(found[i])][:DEPTH] for ranking in rankings]
     if any(len(seen) < DEPTH and len(ranking) >= depth for seen, ranking in zip(visible, rankings, strict=True)):
         return None
     rrf = dict(reciprocal_rank_fusion([ranking for ranking in visible if ranking]))
     chunks = {i: found[i] for i in rrf}
-    by_words = keywords.evidence(query, scope.classes, chunks) if ids is not None else {}
-    bound = keywords.bm25_bound(query, scope.classes) if ids is not None else None
+    by_words: Mapping[str, KeywordEvidence] = {}
+    bound = unmet = None
+    if worded is not None:
+        by_words = keywords.evidence(query, scope.classes, chunks, known={hit.id: hit.bm25 for hit in worded})
+        bound, unmet = keywords.bm25_bound(query, scope.classes), 0.0
     cosines = _cosines(scope, near, chunks)
     keyword_rank, vector_rank = ({i: rank for rank, i in enumerate(ranking, start=1)} for ranking in visible)
-    unmet = 0.0 if bound is not None else None
     matches = []
     for i, chunk in chunks.items():
         keyword = by_words.get(i)

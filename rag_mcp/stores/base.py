@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rag_mcp.models import Chunk, DocClass, SourceClass
@@ -110,8 +111,15 @@ class KeywordReader(Protocol):
         ...
 
     def evidence(
-        self, text: str, classes: Collection[SourceClass], ids: Collection[str]
-    ) -> dict[str, KeywordEvidence]: ...
+        self,
+        text: str,
+        classes: Collection[SourceClass],
+        ids: Collection[str],
+        *,
+        known: Mapping[str, float] = MappingProxyType({}),
+    ) -> dict[str, KeywordEvidence]:
+        """For those of the ids that are there; ``known`` are BM25 scores that ``search`` gave for the same text."""
+        ...
 
     def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
         """Upper bound of the BM25 score any chunk could reach for this query; 0.0 when no term is known."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from rag_mcp.stores.base import KeywordEvidence, PassageFilter
@@ -59,48 +60,62 @@ def _phrases(asked: Unit | Bonus, index: ClassIndex, fields: Sequence[str]) -> l
     return [index.phrase(field, phrase) for field in fields for phrase in index.known_phrases(field, asked.phrases)]
 
 
-def _matches(index: ClassIndex, probes: Sequence[Any | None], ids: Collection[str]) -> dict[str, set[int]]:
-    """Which probes each id meets. Probes are given powers of two as constant scores: a 32-bit float adds 22 of them
-    without loss, so one query answers for all of them.
+def _matches(index: ClassIndex, probes: Sequence[Any], ids: Collection[str]) -> dict[str, int]:
+    """Which probes each id meets, a bit for each. Probes are given powers of two as constant scores: a 32-bit float adds
+    22 of them without loss, so one query answers for all of them.
     """
-    met: dict[str, set[int]] = {key: set() for key in ids}
-    present = [(number, probe) for number, probe in enumerate(probes) if probe is not None]
-    for at in range(0, len(present), _MASK_BITS):
-        batch = present[at : at + _MASK_BITS]
-        scored = [index.constant(probe, float(1 << bit)) for bit, (_, probe) in enumerate(batch)]
+    met = dict.fromkeys(ids, 0)
+    for at in range(0, len(probes), _MASK_BITS):
+        batch = probes[at : at + _MASK_BITS]
+        scored = [index.constant(probe, float(1 << bit)) for bit, probe in enumerate(batch)]
         for key, score in index.among(scored, ids).items():
-            mask = int(score)
-            met[key] |= {number for bit, (number, _) in enumerate(batch) if mask >> bit & 1}
+            met[key] |= int(score) << at
     return met
 
 
-def evidence_of(plan: Plan, index: ClassIndex, ids: Collection[str]) -> dict[str, KeywordEvidence]:
-    """For those of the ids that this index has."""
+def evidence_of(
+    plan: Plan, index: ClassIndex, ids: Collection[str], known: Mapping[str, float]
+) -> dict[str, KeywordEvidence]:
+    """For those of the ids that this index has; ``known`` are scores of some of them, as ``best`` gives them."""
     ids = {key for key in ids if index.frequency("id", key)}
     if not ids:
         return {}
-    scores = index.among(_score_queries(plan, index), ids)
-    units = plan.units
-    exacts = [_match_query(unit, index, MATCHED) for unit in units if unit.exact]
-    exacts += [phrase for bonus in plan.bonuses if bonus.exact for phrase in _phrases(bonus, index, MATCHED)]
-    places: tuple[Sequence[str], ...] = (MATCHED, ("lead",), ("head",))
-    probes = [_match_query(unit, index, fields) for fields in places for unit in units] + exacts
-    met = _matches(index, probes, ids)
-    shares = Shares(units)
-    evidence = {}
-    for key in ids:
-        anywhere, lead, head = (
-            {unit.label for number, unit in enumerate(units, start=at * len(units)) if number in met[key]}
-            for at in range(len(places))
-        )
-        exact = any(number >= len(places) * len(units) for number in met[key])
-        says_something = exact or not plan.common  # that "how" and "to" stand somewhere says nothing
-        evidence[key] = KeywordEvidence(
-            bm25=rounded(scores.get(key, 0.0)),
-            term_share=shares.of(anywhere) if says_something else 0.0,
-            title_share=shares.of(lead) if says_something else 0.0,
-            exact=exact,
-            matched=tuple(unit.label for unit in units if unit.label in anywhere),
-            by_head=bool(head),
-        )
-    return evidence
+    unknown = ids - known.keys()
+    scores = index.among(_score_queries(plan, index), unknown) if unknown else {}
+    scores = {key: rounded(score) for key, score in scores.items()} | dict(known)
+    probes = list(_probes(plan, index))
+    shares = Shares(plan.units)
+
+    @cache  # many passages meet the same of a question
+    def reading(mask: int) -> tuple[float, float, bool, tuple[str, ...], bool]:
+        return _read(plan, shares, {told for bit, (told, _) in enumerate(probes) if mask >> bit & 1})
+
+    masks = _matches(index, [probe for _, probe in probes], ids)
+    return {key: KeywordEvidence(scores.get(key, 0.0), *reading(mask)) for key, mask in masks.items()}
+
+
+def _probes(plan: Plan, index: ClassIndex) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What can be met of a question, by place and label, and the query for it."""
+    for place, fields in (("anywhere", MATCHED), ("lead", ("lead",)), ("head", ("head",))):
+        for unit in plan.units:
+            if (query := _match_query(unit, index, fields)) is not None:
+                yield (place, unit.label), query
+    for bonus in plan.bonuses:
+        for phrase in _phrases(bonus, index, MATCHED) if bonus.exact else ():
+            yield ("exact", ""), phrase
+
+
+def _read(
+    plan: Plan, shares: Shares, met: Collection[tuple[str, str]]
+) -> tuple[float, float, bool, tuple[str, ...], bool]:
+    """The evidence of a passage that meets all this, but for its score."""
+    anywhere, lead = ({label for at, label in met if at == place} for place in ("anywhere", "lead"))
+    exact = ("exact", "") in met or any(unit.exact and unit.label in anywhere for unit in plan.units)
+    says_something = exact or not plan.common  # that "how" and "to" stand somewhere says nothing
+    return (
+        shares.of(anywhere) if says_something else 0.0,
+        shares.of(lead) if says_something else 0.0,
+        exact,
+        tuple(unit.label for unit in plan.units if unit.label in anywhere),
+        any(place == "head" for place, _ in met),
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import TypeVar
 
 from rag_mcp.models import Chunk, SourceClass
@@ -54,9 +55,16 @@ class TantivyReader:
         hits = sorted((-score, key) for hits in ranked for key, score in hits)
         return [KeywordHit(key, -score) for score, key in hits[:limit]]
 
-    def evidence(self, text: str, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, KeywordEvidence]:
+    def evidence(
+        self,
+        text: str,
+        classes: Collection[SourceClass],
+        ids: Collection[str],
+        *,
+        known: Mapping[str, float] = MappingProxyType({}),
+    ) -> dict[str, KeywordEvidence]:
         plan = self._plan(text, classes)
-        return dict(ChainMap(*self._ask(classes, lambda index: evidence_of(plan, index, ids))))
+        return dict(ChainMap(*self._ask(classes, lambda index: evidence_of(plan, index, ids, known))))
 
     def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
         return self._plan(text, classes).bound
