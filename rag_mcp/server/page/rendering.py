@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -46,9 +47,15 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["link"] = link
     environment.filters["tokens"] = _tokens
+    environment.filters["moment"] = _moment
     environment.filters["pair"] = lambda value: (value, value)  # an option whose words are its value
     environment.filters["signed"] = lambda value: f"{value:+.2f}".replace("-", "\u2212")
     return environment
+
+
+def _moment(written: str | None) -> str:
+    """A time as the tools tell it, to the minute."""
+    return "at no time" if written is None else f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _tokens(text: str) -> int:
