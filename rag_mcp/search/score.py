@@ -11,12 +11,16 @@ from rag_mcp.search.retrieve import Retrieved
 from rag_mcp.search.shape import RARE_EXACT, Candidate
 from rag_mcp.text.scripts import in_another_language
 
-__all__ = ["all_low", "lift_exact", "score", "supported"]
+__all__ = ["all_low", "by_words", "lift_exact", "score", "supported"]
 
 # Set on the open sets: files rise by a tenth of what up to three further passages have above 0.7 of the best.
 _SUPPORT = 0.1
 _GOOD = 0.7
 _SUPPORTING = 3
+# In a long file some passage is nearly as good by chance; those of one matter stand near each other.
+_NEAR = 10
+# Log odds that the best BM25 of a question is worth as far as its cosines are not believed; set on the open sets.
+_WORDS = 0.5
 
 
 def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
@@ -44,22 +48,36 @@ def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
         candidate = Candidate(match.chunk, match.evidence, features, match.rrf, rank_score, probability, level)
         candidates.append(replace(candidate, by_head=match.keyword is not None and match.keyword.by_head))
     if mode is Mode.HYBRID:
-        candidates = supported(candidates)
+        candidates = supported(by_words(candidates, model.trust.of(retrieved.familiarity)))
     if retrieved.absent:
         return all_low(candidates, thresholds.medium)
     return lift_exact(candidates, thresholds.medium)
 
 
+def by_words(candidates: Sequence[Candidate], trust: float) -> list[Candidate]:
+    """The same ranked by BM25 as far as cosines are not believed: the less is known of a question's language, the nearer
+    to the order of words alone."""
+    best = max((candidate.evidence.bm25 or 0.0 for candidate in candidates), default=0.0)
+    if trust >= 1.0 or not best:
+        return list(candidates)
+    words = _WORDS * (1.0 - trust) / best
+    return [
+        replace(each, rank_score=trust * each.rank_score + words * (each.evidence.bm25 or 0.0)) for each in candidates
+    ]
+
+
 def supported(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same, in no order, the best passage of each file ranked the higher the more of its next ones are nearly as good
+    """The same, in no order, the best passage of each file ranked the higher the more passages near it are nearly as good
     as the best of all: a page about the matter is a better place than one that mentions it. Probabilities stay."""
     good_from = _GOOD * max((candidate.rank_score for candidate in candidates), default=0.0)
     files: dict[str, list[Candidate]] = {}
     for candidate in sorted(candidates, key=lambda each: -each.rank_score):
         files.setdefault(candidate.chunk.source, []).append(candidate)
     for listed in files.values():
-        support = sum(max(0.0, each.rank_score - good_from) for each in listed[1 : _SUPPORTING + 1])
-        listed[0] = replace(listed[0], rank_score=listed[0].rank_score + _SUPPORT * support)
+        best = listed[0]
+        near = [each.rank_score for each in listed[1:] if abs(each.chunk.index - best.chunk.index) <= _NEAR]
+        support = sum(max(0.0, score - good_from) for score in near[:_SUPPORTING])
+        listed[0] = replace(best, rank_score=best.rank_score + _SUPPORT * support)
     return [candidate for listed in files.values() for candidate in listed]
 
 

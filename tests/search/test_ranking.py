@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,7 +15,7 @@ from support import Library, growth
 
 from rag_mcp.models import Chunk, DocClass, Evidence, Level, Mode, SourceClass
 from rag_mcp.search.relevance import FEATURES, Calibration, Thresholds, load_model, recalibrated, size_bonus
-from rag_mcp.search.score import lift_exact, supported
+from rag_mcp.search.score import by_words, lift_exact, supported
 from rag_mcp.search.shape import Candidate, _Print, cut_text, order_candidates, shape
 
 
@@ -97,6 +98,23 @@ def test_a_file_rises_by_its_next_good_passages_and_its_probability_stays():
     assert ranked[0].rank_score == pytest.approx(3.95 + 0.1 * (3.85 - 2.8 + 3.75 - 2.8))
     assert sorted(each.probability for each in ranked) == [0.8] * 6 + [0.9]
     assert supported([]) == []
+
+
+def test_a_file_does_not_rise_by_passages_far_from_its_best():
+    def best_of(distance):
+        found = supported([candidate(0.8, rank_score=4.0 - n / 10, index=n * distance) for n in range(2)])
+        return max(each.rank_score for each in found)
+
+    assert best_of(1) == best_of(10) > best_of(11) == 4.0
+
+
+def test_the_less_cosines_are_believed_the_more_words_rank():
+    meant = replace(candidate(0.8, rank_score=3.0, source="meant.md"), evidence=Evidence(cosine=0.6, bm25=4.0))
+    said = replace(candidate(0.7, rank_score=2.8, source="said.md"), evidence=Evidence(cosine=0.4, bm25=9.0))
+    orders = {trust: sources(order_candidates(by_words([meant, said], trust), day=None)) for trust in (1.0, 0.9, 0.4)}
+    assert orders == {1.0: ["meant.md", "said.md"], 0.9: ["meant.md", "said.md"], 0.4: ["said.md", "meant.md"]}
+    assert [each.probability for each in by_words([meant, said], 0.4)] == [0.8, 0.7]
+    assert by_words([], 0.4) == []
 
 
 def test_more_than_three_further_passages_add_nothing():
