@@ -76,7 +76,8 @@ def table(measured: dict[str, dict[str, dict[str, float | None]]]) -> str:
         totals = [sum(of[name][key] for name in sets) for key in ("passages", "seconds", "bytes")]
         cells = [f"{totals[0]:,}", f"{totals[1]:.0f}", f"{totals[2] / 1e6:.0f}", *(_cell(of[name]) for name in sets)]
         for key in ("ndcg@10", "chunk_hit@5"):
-            cells.append(f"{statistics.mean(one for name in sets if (one := of[name][key]) is not None):.4f}")
+            known = [one for name in sets if (one := of[name][key]) is not None]
+            cells.append(f"{statistics.mean(known):.4f}" if known else "–")
         lines.append(f"| {variant} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
