@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.testclient import TestClient
 from support import Library
@@ -67,3 +68,15 @@ class Site:
 def words(html: str) -> str:
     """What is read on a page: without its marks, on one line."""
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+# What passes by the clock and says nothing of a document.
+_PASSING = re.compile(r"Generation \d+, indexed [^.;<]*|\d{4}-\d{2}-\d{2} \d{2}:\d{2}(:\d{2})? UTC")
+
+
+def looked_at(site: Site, profile: str, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What the views named in ``wanted`` show a token of this profile, but for generation numbers and times."""
+    client = site.signed_in(profile, f"looks-{profile}")
+    replies = [client.get(f"/page/{name}", params=parameters) for name, parameters in wanted]
+    assert all(reply.status_code < 500 for reply in replies)
+    return [f"{reply.status_code} {_PASSING.sub('', reply.text)}" for reply in replies]
