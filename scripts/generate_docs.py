@@ -135,18 +135,18 @@ def command() -> Any:
     """The click command behind the console script."""
     import typer.main
 
-    from rag_mcp.cli.app import app
+    from rag_mcp.cli.app import command_line
 
-    return typer.main.get_command(app)
+    return typer.main.get_command(command_line())
 
 
 def help_text(arguments: Sequence[str]) -> str:
     """What ``rag-mcp ARGUMENTS --help`` prints on a terminal of fixed width."""
     from typer.testing import CliRunner
 
-    from rag_mcp.cli.app import app
+    from rag_mcp.cli.app import command_line
 
-    done = CliRunner().invoke(app, [*arguments, "--help"], prog_name="rag-mcp", terminal_width=HELP_COLUMNS)
+    done = CliRunner().invoke(command_line(), [*arguments, "--help"], prog_name="rag-mcp", terminal_width=HELP_COLUMNS)
     if done.exit_code:
         raise RuntimeError(f"rag-mcp {' '.join(arguments)} --help ended with {done.exit_code}")
     return "\n".join(line.rstrip() for line in done.output.strip().splitlines()) + "\n"

@@ -74,7 +74,7 @@ OWNERS = {
     "huggingface_hub": ("embedders/fetch.py",),
     "markdown_it": ("text/blocks.py",),
     "watchfiles": ("ingest/watch.py",),
-    "rich": ("cli/ingest.py", "cli/output.py", "cli/query.py"),
+    "rich": ("cli/ingest.py", "cli/output.py"),
     "typer": tuple(
         f"cli/{name}.py"
         for name in (

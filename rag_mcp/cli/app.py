@@ -8,47 +8,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
 
 from rag_mcp import __version__
-from rag_mcp.cli.connect import connect
-from rag_mcp.cli.evaluate import calibrate, evaluate
-from rag_mcp.cli.hosts import client_config
-from rag_mcp.cli.ingest import ingest, watch
-from rag_mcp.cli.models import models
 from rag_mcp.cli.output import USAGE, failure, report, say_json
-from rag_mcp.cli.query import query
-from rag_mcp.cli.serve import page, serve
-from rag_mcp.cli.setup import setup
-from rag_mcp.cli.store import doctor, gaps, rollback, status, verify
-from rag_mcp.cli.tokens import token
 from rag_mcp.errors import InvalidArgument, RagMcpError
 
-__all__ = ["app", "main"]
+__all__ = ["command_line", "main"]
 
-app = typer.Typer(
-    name="rag-mcp",
-    help="Answers questions from a folder of markdown, with cited passages, all on this machine. "
-    "Without a command: the MCP server on stdio.",
-    no_args_is_help=False,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-# In the order of --help.
-for _command in (setup, ingest, query, status, verify, rollback, doctor, watch, gaps):
-    app.command()(_command)
-app.command("eval")(evaluate)
-app.command()(calibrate)
-app.command("client-config")(client_config)
-app.command()(serve)
-app.command()(page)
-app.command()(connect)
-app.add_typer(token)
-app.add_typer(models, name="models")
+# In the order of --help: where each command stands in this package.
+_COMMANDS = {
+    "setup": "setup:setup",
+    "ingest": "ingest:ingest",
+    "query": "query:query",
+    "status": "store:status",
+    "verify": "store:verify",
+    "rollback": "store:rollback",
+    "doctor": "store:doctor",
+    "watch": "ingest:watch",
+    "gaps": "store:gaps",
+    "eval": "evaluate:evaluate",
+    "calibrate": "evaluate:calibrate",
+    "client-config": "hosts:client_config",
+    "serve": "serve:serve",
+    "page": "serve:page",
+    "connect": "connect:connect",
+    "token": "tokens:token",
+    "models": "models:models",
+}
 
 # What the parser raises for words it can't use: its class is public only as the base of this one.
 _UsageError: Any = typer.BadParameter.__base__
@@ -56,13 +46,9 @@ _UsageError: Any = typer.BadParameter.__base__
 
 def main() -> None:
     """Entry point of the console script."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="replace")
     as_json = _wants_json(sys.argv[1:])
     try:
-        code = app(standalone_mode=False)
+        code = command_line(*sys.argv[1:2])(standalone_mode=False)
     except RagMcpError as error:
         sys.exit(report(error, as_json=as_json))
     except _UsageError as error:
@@ -84,8 +70,29 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in options and options[0] != "eval"
 
 
-@app.callback(invoke_without_command=True)
-def entry(
+def command_line(first_word: str = "") -> typer.Typer:
+    """The commands; where the first word names one, that one alone, so that a short answer waits for no other's imports."""
+    app = typer.Typer(
+        name="rag-mcp",
+        help="Answers questions from a folder of markdown, with cited passages, all on this machine. "
+        "Without a command: the MCP server on stdio.",
+        no_args_is_help=False,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_entry)
+    for name in [first_word] if first_word in _COMMANDS else _COMMANDS:
+        found = resolve_name(f"rag_mcp.cli.{_COMMANDS[name]}")
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def _entry(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-
+from rag_mcp.config import environment
 from rag_mcp.errors import InvalidArgument, RagMcpError, StoreLocked
 from rag_mcp.text.sanitize import json_safe, one_line, terminal_safe
 
@@ -31,9 +31,26 @@ def exit_code(error: RagMcpError) -> int:
     return USAGE if isinstance(error, InvalidArgument) else FAILED
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print words that may quote a file's name or content, or what the caller typed."""
-    typer.echo(terminal_safe(text), err=err)
+def say(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print words that may quote a file's name or content, or what the caller typed; on a terminal with the ``style`` of
+    ``typer.style``."""
+    shown, stream = terminal_safe(text), sys.stderr if err else sys.stdout
+    if style and stream.isatty() and _wants_styles():
+        import typer
+
+        typer.echo(typer.style(shown, **style), err=err)
+    else:
+        _print(shown, stream)
+
+
+def _print(line: str, stream: TextIO) -> None:
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def _wants_styles() -> bool:
+    env = environment()
+    return not env.get("NO_COLOR") and env.get("TERM") not in ("dumb", "unknown")
 
 
 _corpus: ContextVar[str] = ContextVar("corpus", default="")
@@ -58,7 +75,7 @@ def say_json(value: object) -> None:
     """One line; of several corpora each has its own."""
     if corpus := corpus_named():
         value = {"corpus": corpus, **(value if isinstance(value, Mapping) else {"found": value})}
-    typer.echo(json_safe(json.dumps(value, ensure_ascii=False)))
+    _print(json_safe(json.dumps(value, ensure_ascii=False)), sys.stdout)
 
 
 def failure(kind: str, message: str) -> dict[str, object]:

@@ -1,24 +1,20 @@
-"""``query``: one question, and how an answer is printed for people."""
+"""``query``: one question."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from rag_mcp.cli import params
-from rag_mcp.cli.output import console_on, say, say_json
 from rag_mcp.cli.several import one_of
-from rag_mcp.config import Config, environment
+from rag_mcp.cli.warm import pairs, say_doubts, show, warm_answer
+from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError
-from rag_mcp.text.sanitize import one_line, terminal_safe
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from rag_mcp.federation import Federation
     from rag_mcp.knowledge import KnowledgeBase
 
@@ -27,8 +23,6 @@ __all__ = ["opened", "query"]
 Payload: TypeAlias = Mapping[str, Any]
 
 _Base = TypeVar("_Base", bound="KnowledgeBase | Federation")
-# Other places of a passage that an answer names.
-_PLACES = 5
 
 
 def query(
@@ -62,8 +56,6 @@ def query(
     as_json: params.Json = False,
 ) -> None:
     """Ask one question."""
-    from rag_mcp.requests import SearchRequest
-
     arguments: dict[str, object] = {
         "query": text,
         "k": k,
@@ -77,34 +69,38 @@ def query(
         "path": path,
         "since": since,
         "until": until,
-        "where": _pairs(where or []),
+        "where": pairs(where or []),
         "max_chars": max_chars,
         "neighbours": neighbours,
         "explain": explain,
     }
-    SearchRequest.parse(arguments)  # what is wrong with the words is said before what is with the settings
-    config = Config.load(
-        db_path=db, corpus_root=corpus, profile=profile, policy_path=policy, embedder=embedder, collection=collection
-    )
+    with _words_first(arguments):
+        config = Config.load(
+            db_path=db,
+            corpus_root=corpus,
+            profile=profile,
+            policy_path=policy,
+            embedder=embedder,
+            collection=collection,
+        )
+        if only is not None:
+            one_of(config, only)
     if only is not None:
-        one_of(config, only)
         arguments["corpus"] = only
-    answer = _warm_answer(arguments, config) or _own_answer(arguments, config)
-    (say_json if as_json else _print_answer)(answer)
+    answer = warm_answer(arguments, config) or _own_answer(arguments, config)
+    show(answer, as_json=as_json)
 
 
-def _warm_answer(arguments: Mapping[str, object], config: Config) -> Payload | None:
-    """What a running server of the same store, profile, settings and version says; None where there is none."""
-    from rag_mcp.server.http.client import Server
-
-    given = {name: value for name, value in arguments.items() if value is not None}
+@contextlib.contextmanager
+def _words_first(arguments: Mapping[str, object]) -> Iterator[None]:
+    """What is wrong with the words is said before what is with the settings."""
     try:
-        answer = Server(config, environment()).answer("search_knowledge", given)
+        yield
     except RagMcpError:
-        return None
-    if answer is not None:
-        _say_doubts(config)
-    return answer
+        from rag_mcp.requests import SearchRequest
+
+        SearchRequest.parse(arguments)
+        raise
 
 
 def _own_answer(arguments: Mapping[str, object], config: Config) -> Payload:
@@ -126,94 +122,9 @@ def _kind(config: Config) -> Callable[[Config], KnowledgeBase | Federation]:
     return Federation if config.roots else KnowledgeBase
 
 
-def _pairs(where: list[str]) -> dict[str, list[str]] | None:
-    from rag_mcp.errors import InvalidArgument
-
-    found: dict[str, list[str]] = {}
-    for pair in where:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InvalidArgument("where", f'"{one_line(pair)}" is not KEY=VALUE.')
-        found.setdefault(key, []).append(value)
-    return found or None
-
-
 @contextlib.contextmanager
 def opened(kind: Callable[[Config], _Base], config: Config) -> Iterator[_Base]:
     """A knowledge base for one command; what is doubtful about its settings is said first."""
-    _say_doubts(config)
+    say_doubts(config)
     with contextlib.closing(kind(config)) as base:
         yield base
-
-
-def _say_doubts(config: Config) -> None:
-    from rag_mcp.search.doubts import doubtful_settings
-
-    for text in doubtful_settings(config):
-        say(f"rag-mcp: {text}", err=True)
-
-
-def _print_refusal(console: Console, answer: Payload) -> None:
-    from rich.text import Text
-
-    withheld = answer.get("withheld")
-    more = f": {withheld} withheld as too weak; --confidence normal shows them" if withheld else ""
-    console.print(Text(f"{answer['status']} ({answer['reason']}){more}", style="bold"))
-    for place in answer.get("nearest", ()):
-        near = f"   near: {place['source']}  {place['heading']}  [{place['score']:.2f}]"
-        console.print(Text(one_line(near), style="dim"))
-
-
-def _print_answer(answer: Payload) -> None:
-    """For people; a field that is left out says nothing."""
-    from rich.text import Text
-
-    console = console_on()
-    if answer.get("degraded"):
-        console.print(Text(f"Degraded: {one_line(answer.get('degraded_reason') or '')}", style="yellow"))
-    if unknown := answer.get("not_in_documents"):
-        console.print(Text(f"In no document: {one_line(', '.join(unknown))}", style="yellow"))
-    if answer["status"] != "OK":
-        _print_refusal(console, answer)
-        return
-    for number, result in enumerate(answer["results"], start=1):
-        _print_passage(console, number, result)
-
-
-def _print_passage(console: Console, number: int, result: Payload) -> None:
-    from rich.text import Text
-
-    cited = result["citation"]
-    head = f"{number}. {_place(cited)}"
-    if pages := cited.get("pages"):
-        head += f", page {'-'.join(map(str, pages))}"
-    console.print(Text(one_line(head), style="bold cyan"))
-    about = _headings(cited) or cited.get("title", "")
-    note = f"   {one_line(about)}  [{result['confidence']}, {result['score']:.2f}]"
-    if day := cited.get("snapshot_date"):
-        note += f"  as of {', '.join((day, *cited.get('also_unchanged_on', ())))}"
-    console.print(Text(note, style="dim"))
-    for key, values in result.get("properties", {}).items():
-        said = f"{key}: {', '.join(map(str, values))}"
-        console.print(Text(f"   {one_line(said)}", style="dim"))
-    text = "(left out: the answer's budget is spent)" if result["text"] is None else result["text"] or "(no text)"
-    # Every line of a passage is prefixed, so that a passage can't look like another result.
-    for line in terminal_safe(text).splitlines():
-        console.print(Text(f"   | {line}"))
-    others = result.get("also_in", ())
-    for place in others[:_PLACES]:
-        where = f"{_place(place)}  {_headings(place)}".rstrip()
-        console.print(Text(f"   same text in {one_line(where)}", style="dim"))
-    if (total := result.get("also_in_total", len(others))) > _PLACES:
-        console.print(Text(f"   and in {total - _PLACES} more places", style="dim"))
-    if result.get("explain"):
-        console.print(Text(f"   {json.dumps(result['explain'])}", style="dim"))
-    console.print()
-
-
-def _place(citation: Payload) -> str:
-    return f"{citation['source']}:{citation['line_start']}-{citation['line_end']}"
-
-
-def _headings(citation: Payload) -> str:
-    return " > ".join(citation.get("heading_path", ()))

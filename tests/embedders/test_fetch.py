@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from rag_mcp.cli.app import app
+from rag_mcp.cli.app import command_line
 from rag_mcp.config import Config
 from rag_mcp.embedders import catalogue, embedder_identity, open_embedder
 from rag_mcp.embedders.catalogue import CATALOGUE, CatalogueModel, ModelFile
@@ -239,7 +239,7 @@ def test_a_model_of_another_revision_is_not_taken_for_it(hub: Hub, model: Catalo
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
     monkeypatch.setenv("RAG_MCP_MODELS_DIR", str(tmp_path / "models"))
-    return lambda *words: CliRunner().invoke(app, ["models", *words])
+    return lambda *words: CliRunner().invoke(command_line(), ["models", *words])
 
 
 def test_the_list_says_what_is_here_and_how_each_is_used(command: Callable[..., Result]) -> None:
