@@ -3,10 +3,11 @@
 Orders come as JSON lines on stdin, and each is answered by one line with the child's exit status. Libraries are loaded
 once, before the first fork.
 
-    {"corpus": ..., "db": ..., "log": ..., "kill": "staged" | "module:Class.function" | null, "at": 1, "options": {}}
+    {"corpus": ..., "db": ..., "log": ..., "kill": "staged" | "module:Class.function" | null, "at": 1, "recent": 1024,
+     "options": {}}
 
 ``kill`` is a step of the pipeline or a function; the child dies the ``at``-th time it gets there. Every text given to
-the embedder is appended to ``log``.
+the embedder is appended to ``log``. With ``recent`` 0 every change is folded into the vector index.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from cli_process import load_libraries
+
+from rag_mcp.stores.embedded.recent import RECENT_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
 SLICE = 3
@@ -42,11 +45,20 @@ class FaultProcess:
         )
 
     def ingest(
-        self, corpus: Path, db: Path, log: Path, *, kill: str | None = None, at: int = 1, **options: object
+        self,
+        corpus: Path,
+        db: Path,
+        log: Path,
+        *,
+        kill: str | None = None,
+        at: int = 1,
+        recent: int = RECENT_ROWS,
+        **options: object,
     ) -> int:
         """Exit status: 0 done, -9 killed."""
         assert self._process.stdin and self._process.stdout
-        order = {"corpus": str(corpus), "db": str(db), "log": str(log), "kill": kill, "at": at, "options": options}
+        order = {"corpus": str(corpus), "db": str(db), "log": str(log), "kill": kill, "at": at, "recent": recent}
+        order["options"] = options
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
@@ -74,9 +86,11 @@ def run(order: dict[str, Any]) -> None:
     from rag_mcp.ingest import collect, context, publish
     from rag_mcp.ingest.options import IngestOptions
     from rag_mcp.ingest.run import run_ingest
+    from rag_mcp.stores.embedded import write
 
     try:
         publish._EMBED_SLICE = SLICE
+        write.RECENT_ROWS = order["recent"]
         collect._CACHE_RATIO = collect._CACHE_SLACK = 0  # old vectors are dropped by every run that publishes
         opened = context.open_embedder
         context.open_embedder = lambda *args, **kwargs: Logging(opened(*args, **kwargs), Path(order["log"]))

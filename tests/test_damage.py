@@ -24,7 +24,15 @@ CHANGE = {"docs/n1.md": "# Note 1\n\nBody 1 about egrets.\n"}
 LATER = {"docs/n2.md": "# Note 2\n\nBody 2 about storks.\n"}
 MODES = ("hybrid", "vector", "fts")
 
-CHROMA = ("chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin", "link_lists.bin")
+CHROMA = (
+    "chroma.sqlite3",
+    "data_level0.bin",
+    "header.bin",
+    "index_metadata.pickle",
+    "length.bin",
+    "link_lists.bin",
+    "recent-docs.npz",
+)
 TANTIVY = ("meta.json", ".managed.json", ".del", ".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")
 
 
@@ -216,6 +224,15 @@ def test_repair_and_the_next_ingest_both_heal_without_embedding_known_texts(libr
     library.write(LATER)
     summary = library.ingest()
     assert (summary.published, summary.chunks_embedded) == (True, 1)
+    assert problems(library) == ""
+    assert library.dump() == library.fresh(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("damage", [scrambled, missing])
+def test_recent_vectors_that_are_damaged_are_healed_by_the_next_ingest(library, tmp_path, damage):
+    damage(place(library, "recent-docs.npz"))
+    library.write(LATER)
+    assert library.ingest().chunks_embedded == 1
     assert problems(library) == ""
     assert library.dump() == library.fresh(tmp_path / "fresh")
 

@@ -13,7 +13,7 @@ from support import Library
 
 from rag_mcp.errors import StoreError, StoreReadOnly
 from rag_mcp.ingest import collect
-from rag_mcp.stores.embedded import cache, files, generations, vectors
+from rag_mcp.stores.embedded import cache, files, generations, vectors, write
 from rag_mcp.stores.embedded.keywords import folder, translate, writer
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
@@ -59,6 +59,8 @@ WRITES = {
     "the folder of the next generation": (generations.GenerationStore, "stage", no_space),
     "the copy of the vector index": (vectors.shutil, "copyfile", only_named("chroma", shutil.copyfile)),
     "vectors": (vectors.ChromaWriter, "upsert", full_for_chroma),
+    "the shared vector index": (vectors, "link_or_copy", no_space),
+    "recent vectors": (write, "write_recent", no_space),
     "the copy of the keyword index": (folder, "_copy_tree", no_space),
     "terms": (writer.ClassWriter, "commit", full_for_tantivy),
     "the manifest": (files.os, "replace", only_named("manifest.json", os.replace)),
@@ -68,6 +70,10 @@ WRITES = {
     "the new name": (generations.os, "rename", only_named("building", os.rename)),
     "the pointer": (files.os, "replace", only_named("CURRENT", os.replace)),
 }
+
+
+# Only where so much changes that it is folded into the vector index.
+FOLDED = ("the copy of the vector index", "vectors")
 
 
 @pytest.fixture
@@ -95,6 +101,7 @@ def test_an_ingest_without_room_changes_nothing_and_the_next_one_finishes(served
     served.write(NEW)
     with monkeypatch.context() as patch:
         patch.setattr(*WRITES[what])
+        patch.setattr(write, "RECENT_ROWS", 0 if what in FOLDED else write.RECENT_ROWS)
         with pytest.raises(StoreError, match=r"disk is full|No space left"):
             served.ingest()
     assert_as_before(served, running, served.base())

@@ -9,6 +9,7 @@ from support import Library
 
 from rag_mcp.errors import StoreAbsent
 from rag_mcp.ingest.options import Step
+from rag_mcp.stores.embedded.recent import RECENT_ROWS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 
@@ -39,6 +40,7 @@ INSIDE = {
     "before the run is noted": ("rag_mcp.ingest.collect:write_stat_cache", 1),
     "before old vectors are dropped": ("rag_mcp.stores.embedded.cache:EmbeddingCache.trim", 1),
 }
+LATER = {"while recent vectors are written": ("rag_mcp.stores.embedded.write:write_recent", 1)}
 MOMENTS = {**{f"at {step.value}": (step.value, 1) for step in Step}, **INSIDE}
 # A slice that was computed but not kept is the most that can be paid for twice.
 LOSES_A_SLICE = "before a batch of vectors is kept"
@@ -105,16 +107,17 @@ def test_a_first_ingest_killed_anywhere_is_finished_by_the_next(library, faults,
     assert library.search("oldmark", base=running).results[0].citation.source == "solo.md"
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", {**MOMENTS, **LATER})
 def test_a_later_ingest_killed_anywhere_leaves_the_old_answers_until_the_next(library, faults, fresh, tmp_path, moment):
-    kill, at = MOMENTS[moment]
+    kill, at = {**MOMENTS, **LATER}[moment]
+    recent = 0 if moment == "while vectors are added" else RECENT_ROWS
     library.write(BEFORE)
     log = tmp_path / "texts"
     assert faults.ingest(library.corpus, library.store_path, log) == 0
     running = library.base()
     assert library.search("oldmark", base=running, mode="vector").results
     change(library)
-    assert faults.ingest(library.corpus, library.store_path, log, kill=kill, at=at) == -9
+    assert faults.ingest(library.corpus, library.store_path, log, kill=kill, at=at, recent=recent) == -9
     was, now = ("newmark", "oldmark") if moment in PUBLISHED else ("oldmark", "newmark")
     for base in (running, library.base()):
         for mode in ("hybrid", "fts", "vector"):

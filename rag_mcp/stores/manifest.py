@@ -111,6 +111,12 @@ class Manifest:
             found.setdefault(entry.source_class, {}).update((row[0], row[column]) for row in entry.rows if row[4])
         return found
 
+    def sample(self, source_class: SourceClass, size: int) -> dict[str, str]:
+        """{id: digest} of a stored record of some files of a class, spread over all."""
+        paths = sorted(path for path, entry in self.files.items() if entry.source_class is source_class)
+        entries = (self.files[path] for path in paths[:: max(1, len(paths) // size)])
+        return {row[0]: row[4] for entry in entries for row in [row for row in entry.rows if row[4]][:1]}
+
     def text_keys(self) -> set[str]:
         return {row[1] for entry in self.files.values() for row in entry.rows}
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from support import Library
 
 from rag_mcp.embedders.hash import HashEmbedder
+from rag_mcp.stores.embedded import write
+from rag_mcp.stores.embedded.recent import RECENT_ROWS
 
 PLAIN = ("a.md", "b.md", "sub/c.md")
 DAYS = tuple(f"log/ferry-{date(2031, 3, 1) + timedelta(days=n)}.md" for n in range(5))
@@ -52,8 +54,10 @@ def whole(library: Library) -> tuple[object, object]:
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(rounds=st.lists(edits, min_size=1, max_size=4), dedupe=st.booleans())
-def test_after_any_edits_the_store_equals_a_fresh_build_and_nothing_is_embedded_twice(rounds, dedupe):
+@given(
+    rounds=st.lists(edits, min_size=1, max_size=4), dedupe=st.booleans(), recent=st.sampled_from((0, 4, RECENT_ROWS))
+)
+def test_after_any_edits_the_store_equals_a_fresh_build_and_nothing_is_embedded_twice(rounds, dedupe, recent):
     paid: list[str] = []
     original = HashEmbedder.embed_documents
 
@@ -66,6 +70,7 @@ def test_after_any_edits_the_store_equals_a_fresh_build_and_nothing_is_embedded_
         with pytest.MonkeyPatch.context() as patch, Library(folder / "corpus", folder / "store") as library:
             library.write({"always.md": "# Always\n\nOne file stays.\n"})
             patch.setattr(HashEmbedder, "embed_documents", counting)
+            patch.setattr(write, "RECENT_ROWS", recent)
             kept: list[set[str]] = []
             for changes in rounds:
                 apply(library, changes)

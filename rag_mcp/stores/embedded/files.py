@@ -20,15 +20,16 @@ from rag_mcp.errors import StoreError, StoreReadOnly
 
 __all__ = [
     "close_to_others",
-    "digest_tree",
     "disk_is_full",
     "file_digest",
+    "files_below",
     "find_link",
     "fsync_folder",
     "fsync_tree",
     "is_open",
     "is_passing",
     "is_writable",
+    "link_or_copy",
     "make_folder",
     "note_text",
     "owners_only",
@@ -200,13 +201,10 @@ def fsync_tree(folder: Path) -> None:
         fsync_folder(Path(base))
 
 
-def digest_tree(folder: Path, *, leave_out: frozenset[str] = frozenset()) -> dict[str, list[object]]:
-    """{relative posix path: [size in bytes, BLAKE2b-128 hex]} of every file whose name is not in ``leave_out``."""
-    return {
-        path.relative_to(folder).as_posix(): file_digest(path)
-        for path in sorted(folder.rglob("*"))
-        if path.name not in leave_out and not is_passing(path.name) and path.is_file()
-    }
+def files_below(folder: Path, *, leave_out: frozenset[str] = frozenset()) -> list[Path]:
+    """Every file whose name is not in ``leave_out``."""
+    found = (path for path in folder.rglob("*") if path.name not in leave_out and not is_passing(path.name))
+    return sorted(path for path in found if path.is_file())
 
 
 def file_digest(path: Path) -> list[object]:
@@ -214,6 +212,14 @@ def file_digest(path: Path) -> list[object]:
     with open(path, "rb") as stream:
         digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
         return [stream.tell(), digest.hexdigest()]
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file that nobody writes any more a second name, or a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def remove_tree(folder: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,23 @@ if TYPE_CHECKING:
     from rag_mcp.stores.embedded.keywords import TantivyReader
     from rag_mcp.stores.embedded.vectors import ChromaReader
 
-__all__ = ["FORMAT_VERSION", "Generation", "GenerationInfo", "changed_files", "pin_exclusively", "pin_shared"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Generation",
+    "GenerationInfo",
+    "changed_files",
+    "pin_exclusively",
+    "pin_shared",
+    "untouched",
+]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
-    """What generation.json says. ``checksums`` covers every file but the one Chroma rewrites when it is opened."""
+    """What generation.json says. ``checksums`` covers every file but the one Chroma rewrites when it is opened: size,
+    digest and time of the last change."""
 
     number: int
     parent: int | None
@@ -71,9 +80,9 @@ class Generation:
         found = [name for name, value in self.info.checksums.items() if _size(self.folder / name) != value[0]]
         return found if _size(self.chroma_path / "chroma.sqlite3") > 0 else [*found, "chroma/chroma.sqlite3"]
 
-    def changed(self, below: str | tuple[str, ...] = "") -> list[str]:
-        """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included."""
-        return changed_files(self.folder, self.info, below=below)
+    def changed(self, below: str | tuple[str, ...] = "", *, trusted: bool = False) -> list[str]:
+        """As ``changed_files``."""
+        return changed_files(self.folder, self.info, below=below, trusted=trusted)
 
     def manifest(self) -> Manifest:
         """Raises StoreDamaged."""
@@ -118,16 +127,32 @@ class Generation:
             os.close(descriptor)
 
 
-def changed_files(folder: Path, info: GenerationInfo, *, below: str | tuple[str, ...] = "") -> list[str]:
-    """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included."""
+def changed_files(
+    folder: Path, info: GenerationInfo, *, below: str | tuple[str, ...] = "", trusted: bool = False
+) -> list[str]:
+    """Names (those that start with ``below``) of files whose bytes are not those published, missing ones included. With
+    ``trusted``, a file that nobody has written to since, by its size and time, is not read for that."""
     return sorted(
-        name for name, value in info.checksums.items() if name.startswith(below) and not _is(folder / name, value)
+        name
+        for name, value in info.checksums.items()
+        if name.startswith(below)
+        and not (trusted and untouched(folder / name, value))
+        and not _is(folder / name, value)
     )
 
 
-def _is(path: Path, wanted: list[object]) -> bool:
+def untouched(path: Path, wanted: Sequence[object]) -> bool:
+    """Whether size and time are those recorded; a record of an older version has no time."""
     try:
-        return path.stat().st_size == wanted[0] and file_digest(path) == list(wanted)
+        status = path.stat()
+    except OSError:
+        return False
+    return [status.st_size, status.st_mtime_ns] == [wanted[0], *wanted[2:]]
+
+
+def _is(path: Path, wanted: Sequence[object]) -> bool:
+    try:
+        return path.stat().st_size == wanted[0] and file_digest(path) == list(wanted[:2])
     except OSError:
         return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
-from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable
+from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable, link_or_copy
 from rag_mcp.stores.embedded.private_copy import PrivateCopy, private_copy
+from rag_mcp.stores.embedded.recent import Recent, class_of_recent, read_recent
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -31,6 +32,8 @@ __all__ = [
     "class_folders",
     "copy_index",
     "is_settled",
+    "link_index",
+    "stored_ids",
 ]
 
 # The one file Chroma changes when a folder is merely opened; all others keep their bytes.
@@ -80,28 +83,54 @@ def _looked_at(folder: Path) -> closing[sqlite3.Connection]:
 
 
 def class_folders(folder: Path) -> dict[str, SourceClass]:
-    """{name of an index folder: class whose vectors it holds}. Raises StoreDamaged."""
+    """{name of an index folder or of a file with recent vectors: the class they are of}. Raises StoreDamaged."""
+    recent = {path.name: found for path in folder.glob("*") if (found := class_of_recent(path.name)) is not None}
     query = "SELECT s.id, c.name FROM segments s JOIN collections c ON s.collection = c.id WHERE s.scope = 'VECTOR'"
     try:
         with _looked_at(folder) as database:
-            return {str(row[0]): SourceClass(row[1].removeprefix(_PREFIX)) for row in database.execute(query)}
+            rows = database.execute(query).fetchall()
+            return recent | {str(row[0]): SourceClass(row[1].removeprefix(_PREFIX)) for row in rows}
     except (sqlite3.Error, ValueError, AttributeError) as error:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
+
+
+def stored_ids(folder: Path, source_class: SourceClass, ids: Collection[str]) -> tuple[int, set[str]]:
+    """How many rows a class has, and which of ``ids``: asked of the files themselves, which is quick. Raises StoreDamaged."""
+    recent = read_recent(folder, source_class)
+    rows = "FROM embeddings e JOIN segments s ON e.segment_id = s.id JOIN collections c ON s.collection = c.id"
+    try:
+        with _looked_at(folder) as database:
+            name = f"{_PREFIX}{source_class.value}"
+            count = int(database.execute(f"SELECT count(*) {rows} WHERE c.name = ?", (name,)).fetchone()[0])
+            query = f"SELECT 1 {rows} WHERE c.name = ? AND e.embedding_id = ?"
+            found = {i for i in ids if i not in recent.gone and database.execute(query, (name, i)).fetchone()}
+    except sqlite3.Error as error:
+        raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
+    return count - len(recent.gone) + len(recent.ids), found.union(set(ids).intersection(recent.ids))
 
 
 def copy_index(source: Path, target: Path) -> None:
     """Copy a folder that readers may be opening just now, each with a small transaction of its own.
 
-    Every other file keeps its bytes; of the database a plain copy could catch half a transaction. Raises OSError, or
-    StoreError when the database can't be copied.
+    Every other file keeps its bytes; of the database a plain copy could catch half a transaction. What is recent stays
+    behind. Raises OSError, or StoreError when the database can't be copied.
     """
+    _make_like(source, target, lambda file, place: shutil.copyfile(file, place))
+
+
+def link_index(source: Path, target: Path) -> None:
+    """The same for a folder whose HNSW files nobody is going to write: they have two names then."""
+    _make_like(source, target, lambda file, place: (link_or_copy if is_settled(file) else shutil.copyfile)(file, place))
+
+
+def _make_like(source: Path, target: Path, put: Callable[[Path, Path], object]) -> None:
     target.mkdir()
     for entry in source.rglob("*"):
         place = target / entry.relative_to(source)
         if entry.is_dir():
             place.mkdir()
-        elif entry.name not in REWRITTEN_ON_OPEN and not is_passing(entry.name):
-            shutil.copyfile(entry, place)
+        elif entry.name not in REWRITTEN_ON_OPEN and not is_passing(entry.name) and not class_of_recent(entry.name):
+            put(entry, place)
     try:
         with (
             closing(sqlite3.connect(source / "chroma.sqlite3", timeout=_BUSY_TIMEOUT_S)) as old,
@@ -147,12 +176,6 @@ class _ChromaFolder:
                     source_class = SourceClass(str(name).removeprefix(_PREFIX))
                     self._collections[source_class] = self._client.get_collection(str(name), embedding_function=None)
 
-    def counts(self) -> dict[str, int]:
-        """Rows of each class that has any."""
-        with _translated(self._folder):
-            found = {name.value: int(collection.count()) for name, collection in self._collections.items()}
-        return {name: count for name, count in found.items() if count}
-
     def ids(self, source_class: SourceClass) -> set[str]:
         collection = self._collections.get(source_class)
         if collection is None:
@@ -167,7 +190,8 @@ class _ChromaFolder:
 
 
 class ChromaReader(_ChromaFolder):
-    """Reads one folder. A folder that can't be written is copied to ``scratch`` first: Chroma has no read-only mode.
+    """Reads one folder, and what is recent in it. A folder that can't be written is copied to ``scratch`` first: Chroma
+    has no read-only mode.
 
     Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
     """
@@ -189,15 +213,44 @@ class ChromaReader(_ChromaFolder):
         for source_class in self._broken:  # even counting the rows of one would load it
             self._collections.pop(source_class, None)
 
+    def _load(self) -> None:
+        super()._load()
+        whole = (source_class for source_class in SourceClass if source_class not in self._broken)
+        self._recent = {source_class: read_recent(self._folder, source_class) for source_class in whole}
+
+    def counts(self) -> dict[str, int]:
+        """Rows of each class that has any."""
+        found = {name.value: len(recent.ids) - len(recent.gone) for name, recent in self._recent.items()}
+        with _translated(self._folder):
+            for name, collection in self._collections.items():
+                found[name.value] += int(collection.count())
+        return {name: count for name, count in found.items() if count}
+
+    def ids(self, source_class: SourceClass) -> set[str]:
+        recent = self._recent_of(source_class)
+        return (super().ids(source_class) - recent.gone).union(recent.ids)
+
     def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
         """Nearest first; ties by id."""
-        collection = self._whole(source_class)
+        recent = self._recent_of(source_class)
+        hits = self._nearest(source_class, vector, limit, recent.gone) + recent.nearest(vector, limit)
+        return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:limit]
+
+    def _nearest(
+        self, source_class: SourceClass, vector: Vectors, limit: int, gone: Collection[str]
+    ) -> list[VectorHit]:
+        collection = self._collections.get(source_class)
         if collection is None:
             return []
-        with _translated(self._folder):
-            answer = collection.query(query_embeddings=[vector], n_results=limit, include=["distances"])
-        hits = [VectorHit(i, 1.0 - float(d)) for i, d in zip(answer["ids"][0], answer["distances"][0], strict=True)]
-        return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))
+        hits: list[VectorHit] = []
+        for wanted in (limit, limit + len(gone)):
+            with _translated(self._folder):
+                answer = collection.query(query_embeddings=[vector], n_results=wanted, include=["distances"])
+            ids, distances = answer["ids"][0], answer["distances"][0]
+            hits = [VectorHit(i, 1.0 - float(d)) for i, d in zip(ids, distances, strict=True) if i not in gone]
+            if len(hits) >= limit or len(hits) == len(ids):
+                break  # what is gone has taken no place
+        return hits
 
     def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
         """Exact cosine for the ids that exist."""
@@ -216,10 +269,11 @@ class ChromaReader(_ChromaFolder):
         """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
         import numpy as np
 
-        collection = self._whole(source_class)
-        wanted = sorted(ids) if collection is not None else []
-        found: list[str] = []
-        blocks: list[Vectors] = []
+        recent = self._recent_of(source_class)
+        found, rows = recent.vectors(ids)
+        blocks = [np.stack(rows)] if rows else []
+        collection: Any = self._collections.get(source_class)
+        wanted = sorted(set(ids).difference(recent.gone, found)) if collection is not None else []
         for start in range(0, len(wanted), _LOOKUP_ROWS):
             with _translated(self._folder):
                 answer = collection.get(ids=wanted[start : start + _LOOKUP_ROWS], include=["embeddings"])
@@ -228,10 +282,10 @@ class ChromaReader(_ChromaFolder):
                 blocks.append(np.asarray(answer["embeddings"], dtype=np.float32))
         return found, np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32)
 
-    def _whole(self, source_class: SourceClass) -> Any:
+    def _recent_of(self, source_class: SourceClass) -> Recent:
         if source_class in self._broken:
             raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
-        return self._collections.get(source_class)
+        return self._recent[source_class]
 
     def close(self) -> None:
         try:
@@ -246,7 +300,20 @@ class ChromaReader(_ChromaFolder):
 
 
 class ChromaWriter(_ChromaFolder):
-    """Adds to and deletes from a folder nobody else has open."""
+    """Adds to and deletes from a folder nobody else has open and nothing is recent in."""
+
+    def close(self) -> None:
+        super().close()
+        # Every row has passed through the database's log, whose pages stay in the file: ten times what it holds.
+        with _translated(self._folder), closing(sqlite3.connect(self._folder / "chroma.sqlite3")) as database:
+            database.execute("VACUUM")
+
+    def fold(self, recent: Mapping[SourceClass, Recent]) -> None:
+        """Put into the HNSW files what was beside them."""
+        for source_class, each in recent.items():
+            self.delete(source_class, each.gone)
+            if each.rows is not None:
+                self.upsert(source_class, each.ids, each.rows)
 
     def upsert(self, source_class: SourceClass, ids: Sequence[str], vectors: Vectors) -> None:
         """Store one row an id, in slices the database accepts."""

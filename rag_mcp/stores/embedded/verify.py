@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError
 from rag_mcp.models import SourceClass
+from rag_mcp.stores.base import Changes
 from rag_mcp.stores.embedded.cache import check_cache
-from rag_mcp.stores.embedded.files import digest_tree
-from rag_mcp.stores.embedded.generation import Generation, changed_files
+from rag_mcp.stores.embedded.files import file_digest, files_below
+from rag_mcp.stores.embedded.generation import Generation, changed_files, untouched
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.keywords import TantivyReader
 from rag_mcp.stores.embedded.manifest_file import read_manifest
-from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled
+from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled, stored_ids
 from rag_mcp.stores.manifest import Manifest, chunk_digest
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["changed_files", "checksums", "verify_deep", "verify_indexes", "verify_store"]
+__all__ = ["changed_files", "checksums", "verify_changes", "verify_deep", "verify_indexes", "verify_store"]
 
 _SAMPLES = 8
 _ROWS = 2_000
@@ -29,10 +30,19 @@ _ROWS = 2_000
 _SELF_COSINE = 0.999
 
 
-def checksums(folder: Path) -> dict[str, list[object]]:
-    """Size and digest of every file of a finished generation that nobody may change any more."""
-    found = digest_tree(folder, leave_out=REWRITTEN_ON_OPEN)
-    return {name: value for name, value in found.items() if is_settled(folder / name)}
+def checksums(folder: Path, known: Mapping[str, list[object]]) -> dict[str, list[object]]:
+    """Size, digest and time of every file of a finished generation that nobody may change any more. What it shares with
+    the generation before, where ``known`` is of, is not read again."""
+    found: dict[str, list[object]] = {}
+    for path in files_below(folder, leave_out=REWRITTEN_ON_OPEN):
+        name = path.relative_to(folder).as_posix()
+        if not is_settled(path):
+            continue
+        if name in known and untouched(path, known[name]):
+            found[name] = known[name]
+        else:
+            found[name] = [*file_digest(path), path.stat().st_mtime_ns]
+    return found
 
 
 def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = None) -> list[str]:
@@ -42,6 +52,28 @@ def verify_indexes(folder: Path, manifest: Manifest, *, scratch: Path | None = N
         closing(TantivyReader(folder / "keywords")) as keywords,
     ):
         return list(_differences(manifest, vectors, keywords))
+
+
+def verify_changes(folder: Path, changes: Changes) -> list[str]:
+    """The same where little has changed: that much was written and no more, and a sample of the rest is there."""
+    with closing(TantivyReader(folder / "keywords")) as keywords:
+        return [problem for each in SourceClass for problem in _changed_class(folder, changes, each, keywords)]
+
+
+def _changed_class(folder: Path, changes: Changes, source_class: SourceClass, keywords: TantivyReader) -> Iterator[str]:
+    count = changes.manifest.counts().get(source_class.value, 0)
+    rest = changes.manifest.sample(source_class, _SAMPLES)
+    written = {*changes.added.get(source_class, ()), *changes.updated.get(source_class, ())}
+    gone = changes.deleted.get(source_class, ())
+    rows, vectors = stored_ids(folder / "chroma", source_class, {*rest, *written, *gone})
+    records = keywords.fetch([source_class], {*rest, *written, *gone})
+    digests = rest | {i: chunk_digest(changes.chunks[i]) for i in written}
+    for name, found, size in (("vector", vectors, rows), ("keyword", records.keys(), keywords.size([source_class]))):
+        missing, foreign = len(digests.keys() - found), len(found - digests.keys())
+        if missing or foreign or size != count:
+            yield f"{source_class.value}: {name} index has {size} of {count} rows, lacks {missing}, and kept {foreign}"
+    if wrong := [i for i, chunk in records.items() if i in digests and chunk_digest(chunk) != digests[i]]:
+        yield f"{source_class.value}: the stored record of {wrong[0]} is not the published one"
 
 
 def _differences(manifest: Manifest, vectors: ChromaReader, keywords: TantivyReader) -> Iterator[str]:

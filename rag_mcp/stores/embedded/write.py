@@ -13,8 +13,9 @@ from rag_mcp.stores.embedded.files import disk_is_full, remove_tree, writing
 from rag_mcp.stores.embedded.generation import Generation, GenerationInfo
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.manifest_file import write_manifest
-from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index
-from rag_mcp.stores.embedded.verify import checksums, verify_indexes
+from rag_mcp.stores.embedded.recent import RECENT_ROWS, Recent, read_recent, write_recent
+from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index, link_index
+from rag_mcp.stores.embedded.verify import checksums, verify_changes, verify_indexes
 from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = ["GenerationWrite", "begin_write"]
 SLOT_RATIO = 1.25
 SLOT_SLACK = 64
 _ROWS = 2_000
+# So often everything is read and compared, and in between only what changed.
+FULL_CHECK_EVERY = 50
 
 
 @contextmanager
@@ -59,6 +62,8 @@ class GenerationWrite:
         self._live = live
         self._parent = parent
         self._slots: Mapping[str, int] = {}
+        self._few: Changes | None = None
+        self._thorough = self.number % FULL_CHECK_EVERY == 0
 
     def write_vectors(self, changes: Changes, known: KnownVectors, progress: Callable[[str, int, int], None]) -> None:
         index = _VectorIndex(changes, known, progress)
@@ -69,17 +74,33 @@ class GenerationWrite:
             with closing(ChromaWriter(folder)) as writer:
                 self._slots = index.fill(writer, None)
             return
-        damaged = live.changed("chroma/")
+        damaged = live.changed("chroma/", trusted=not self._thorough)
         if damaged:
             raise StoreDamaged("The live vector index has changed on disk: " + ", ".join(damaged))
         check_database(live.chroma_path)
-        added = {c.value: live.info.vector_slots.get(c.value, 0) + len(ids) for c, ids in changes.added.items()}
-        slots = {**live.info.vector_slots, **added}
+        recent = {c: read_recent(live.chroma_path, c) for c in SourceClass}
+        if all(len(each) + index.changed_rows(c) <= RECENT_ROWS for c, each in recent.items()):
+            link_index(live.chroma_path, folder)
+            for source_class, each in index.with_changes(recent).items():
+                write_recent(folder, source_class, each)
+            self._slots = live.info.vector_slots
+            self._few = changes
+            return
+        self._fold(live, changes, index, recent)
+
+    def _fold(
+        self, live: Generation, changes: Changes, index: _VectorIndex, recent: Mapping[SourceClass, Recent]
+    ) -> None:
+        folder = self.folder / "chroma"
+        new = {c: len(recent[c].ids) + len(changes.added.get(c, ())) for c in SourceClass}
+        slots = {c.value: live.info.vector_slots.get(c.value, 0) + count for c, count in new.items()}
         counts = changes.manifest.counts()
         if any(slots[name] > counts.get(name, 0) * SLOT_RATIO + SLOT_SLACK for name in slots):
             # Opening a folder writes to it, and the live one belongs to its readers.
             copy = self.folder / "chroma-live"
             copy_index(live.chroma_path, copy)
+            for source_class, each in recent.items():
+                write_recent(copy, source_class, each)
             with closing(ChromaReader(copy)) as reader:
                 folder.mkdir()
                 with closing(ChromaWriter(folder)) as writer:
@@ -88,6 +109,7 @@ class GenerationWrite:
             return
         copy_index(live.chroma_path, folder)
         with closing(ChromaWriter(folder)) as writer:
+            writer.fold(recent)
             index.update(writer)
         self._slots = {name: count for name, count in slots.items() if name in counts}
 
@@ -98,7 +120,7 @@ class GenerationWrite:
         if self._live is None:
             folder.mkdir()
         else:
-            damaged = self._live.changed("keywords/")
+            damaged = self._live.changed("keywords/", trusted=not self._thorough)
             if damaged:
                 raise StoreDamaged("The live keyword index has changed on disk: " + ", ".join(damaged))
             clone_index(self._live.keywords_path, folder)
@@ -114,12 +136,17 @@ class GenerationWrite:
         write_manifest(self.folder / "manifest.json", manifest)
 
     def verify(self, manifest: Manifest) -> None:
-        problems = verify_indexes(self.folder, manifest)
+        """What changed and a sample, where that is little; else, and every so often, everything."""
+        if self._few is not None and not self._thorough:
+            problems = verify_changes(self.folder, self._few)
+        else:
+            problems = verify_indexes(self.folder, manifest)
         if problems:
             raise StoreDamaged("The new generation failed its check and was not published: " + "; ".join(problems))
 
     def seal(self, manifest: Manifest, *, created_at: str, notes: Mapping[str, object]) -> None:
         """Nothing of it may change any more."""
+        known = self._live.info.checksums if self._live is not None and not self._thorough else {}
         info = GenerationInfo(
             number=self.number,
             parent=self._parent,
@@ -128,7 +155,7 @@ class GenerationWrite:
             counts=manifest.counts(),
             files=len(manifest.files),
             ids_digest=manifest.ids_digest(),
-            checksums=checksums(self.folder),
+            checksums=checksums(self.folder, known),
             vector_slots=self._slots,
             notes=notes,
         )
@@ -152,6 +179,19 @@ class _VectorIndex:
         for source_class, rows in sorted(self._text_keys.items()):
             self._add(writer, source_class, list(rows.items()), source)
         return {source_class.value: len(rows) for source_class, rows in self._text_keys.items() if rows}
+
+    def changed_rows(self, source_class: SourceClass) -> int:
+        return sum(len(part.get(source_class, ())) for part in (self._changes.added, self._changes.deleted))
+
+    def with_changes(self, recent: Mapping[SourceClass, Recent]) -> dict[SourceClass, Recent]:
+        """What is recent once the changes, which are few, are."""
+        found: dict[SourceClass, Recent] = {}
+        for source_class, before in recent.items():
+            each = before.without(self._changes.deleted.get(source_class, ()))
+            added = self._changes.added.get(source_class, ())
+            rows = [(i, self._text_keys[source_class][i]) for i in each.new(added)]
+            found[source_class] = each.plus(added, self._vectors(source_class, rows, None) if rows else None)
+        return found
 
     def update(self, writer: ChromaWriter) -> None:
         for source_class, ids in self._changes.deleted.items():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 from rag_mcp.errors import StoreTooNew
+from rag_mcp.stores.embedded.files import link_or_copy
 from rag_mcp.stores.embedded.formats import INDEX_FORMATS
 from rag_mcp.stores.embedded.keywords.translate import damaged, translated
 
@@ -60,14 +60,7 @@ def _copy_tree(source: Path, target: Path) -> None:
         elif entry.name in _COPIED:
             shutil.copyfile(entry, place)
         else:
-            _link_or_copy(entry, place)
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+            link_or_copy(entry, place)
 
 
 def segment_sizes(folder: Path) -> list[int]:
