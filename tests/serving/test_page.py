@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from types import SimpleNamespace
 
 import pytest
 from governed import governed
+from http_daemon import Daemon, Place
 from page_site import HOST, Site
 
+from rag_mcp.config import Config
+from rag_mcp.server.http.life import Running, life_of
 from rag_mcp.server.http.tokens import Token, digest_of
 from rag_mcp.server.page.headers import PAGE_SECURITY
 from rag_mcp.server.page.registry import VIEWS
@@ -229,3 +234,43 @@ def test_a_server_has_no_page_unless_it_is_told_to(library, tmp_path):
         site._guard._app = App(site.page._gate, site.profiles)
         for path in PATHS:
             assert site.client().get(path).json() == {"error": "not_found"}
+
+
+# --- a real server ----------------------------------------------------------------------------------------------------
+
+
+def test_a_served_page_is_found_signed_in_to_and_logs_no_word(tmp_path_factory):
+    place = Place(tmp_path_factory.mktemp("served")).fill()
+    secret, name = place.token("engineer"), "rag-mcp.localhost"
+    env = {**place.settings, "RAG_MCP_LOG_LEVEL": "debug"}
+    with Daemon(SimpleNamespace(settings=env, token_file=place.token_file), "--page") as daemon:
+        found = place.run("page", "--no-open")
+        assert found.stdout == f"http://{name}:{daemon.port}/page\n"
+        host = f"{name}:{daemon.port}"
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Host": host, "Origin": f"http://{host}"}
+        reply = daemon.send(f"token={secret}".encode(), path="/page/login", **form)
+        assert reply.status == 303
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+        assert cookie.startswith(f"rag_mcp_{daemon.port}=")
+        asked = daemon.send(method="GET", path="/page/ask?query=teal+quuxword", Host=host, Cookie=cookie)
+        assert asked.status == 200 and b"docs/gate.md" in asked.body and b"memory/private.md" not in asked.body
+        assert "server" not in asked.headers and daemon.send(method="HEAD", path="/page/login", Host=host).body == b""
+        place.run("token", "remove", "engineer", "--tokens", place.token_file)
+        assert daemon.send(method="GET", path="/page/ask", Host=host, Cookie=cookie).status == 303
+        daemon.end()
+        log = daemon.stderr
+    assert "search_knowledge OK" in log and not [word for word in (secret, "quuxword", cookie) if word in log]
+
+
+def test_a_server_without_a_page_is_told_apart_from_none(tmp_path):
+    place = Place(tmp_path)
+    place.settle()
+    life = life_of(Config.load(place.settings), place.settings)
+    there = {"pid": os.getpid(), "host": "127.0.0.1", "port": 8377, "version": "1", "settings": "", "key": ""}
+    told = place.run("page")
+    assert told.returncode == 1 and "No server of this store runs. Start one: rag-mcp serve --page" in told.stderr
+    with life.held():
+        life.announce(Running(**there))
+        assert "has no page" in place.run("page").stderr
+        life.announce(Running(**there, page=True))
+        assert place.run("page", "--json").stdout == '{"ok": true, "url": "http://rag-mcp.localhost:8377/page"}\n'
