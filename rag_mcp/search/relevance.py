@@ -124,15 +124,17 @@ class RelevanceModel:
     scale: Scale = Scale()
     abroad: Head | None = None
 
-    def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
-        """Probability (0..1) that a passage with these features answers."""
+    def judge(self, mode: Mode, features: Mapping[str, float]) -> tuple[float, float]:
+        """The strength of a passage with these features, which ranks: log odds above those of no evidence at all, at least
+        0; and the probability (0..1) that it answers, which is read off the same sum."""
         head = self._head(mode, features)
-        log_odds = max(-60.0, min(60.0, head.log_odds(features)))
-        return recalibrated(1.0 / (1.0 + math.exp(-log_odds)), head.points)
+        log_odds = head.log_odds(features)
+        within = max(-60.0, min(60.0, log_odds))
+        probability = recalibrated(1.0 / (1.0 + math.exp(-within)), head.points)
+        return max(0.0, log_odds - self.heads[mode].intercept), probability
 
-    def strength(self, mode: Mode, features: Mapping[str, float]) -> float:
-        """Log odds above those of no evidence at all, at least 0: what ranks, whatever probability is read off it."""
-        return max(0.0, self._head(mode, features).log_odds(features) - self.heads[mode].intercept)
+    def probability(self, mode: Mode, features: Mapping[str, float]) -> float:
+        return self.judge(mode, features)[1]
 
     def thresholds(self, mode: Mode, *, passages: int) -> Thresholds:
         """Thresholds for a search among ``passages``: medium starts lower in a small corpus, unless its owner has

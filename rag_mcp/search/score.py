@@ -41,12 +41,20 @@ def score(retrieved: Retrieved, model: RelevanceModel) -> list[Candidate]:
         )
         if model.abroad is not None and in_another_language(question, match.chunk.text, language=match.chunk.language):
             features[ABROAD] = 1.0
-        probability = model.probability(mode, features)
-        level = thresholds.level(probability)
-        # Where only words were asked, BM25 ranks better than the features that tell how probable an answer is.
-        rank_score = (match.evidence.bm25 or 0.0) if mode is Mode.FTS else model.strength(mode, features)
-        candidate = Candidate(match.chunk, match.evidence, features, match.rrf, rank_score, probability, level)
-        candidates.append(replace(candidate, by_head=match.keyword is not None and match.keyword.by_head))
+        strength, probability = model.judge(mode, features)
+        candidates.append(
+            Candidate(
+                match.chunk,
+                match.evidence,
+                features,
+                match.rrf,
+                # Where only words were asked, BM25 ranks better than the features that tell how probable an answer is.
+                rank_score=(match.evidence.bm25 or 0.0) if mode is Mode.FTS else strength,
+                probability=probability,
+                level=thresholds.level(probability),
+                by_head=match.keyword is not None and match.keyword.by_head,
+            )
+        )
     if mode is Mode.HYBRID:
         candidates = supported(by_words(candidates, model.trust.of(retrieved.familiarity)))
     if retrieved.absent:

@@ -50,6 +50,10 @@ class Candidate:
     also_in: tuple[Chunk, ...] = ()
     by_head: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.joined:
+            object.__setattr__(self, "joined", (self.chunk,))
+
     def with_places_of(self, other: Candidate) -> Candidate:
         """What is read for both."""
         return replace(self, also_in=(*self.also_in, *other.also_in), by_head=self.by_head or other.by_head)
@@ -234,7 +238,7 @@ def _join(ordered: Sequence[Candidate]) -> list[Candidate]:
         host = next((i for i in groups_of_file if _neighbours(groups[i], candidate)), None)
         if host is None:
             groups_of_file.append(len(groups))
-            groups.append(replace(candidate, joined=(candidate.chunk,)))
+            groups.append(candidate)
         else:
             run = sorted((*groups[host].joined, candidate.chunk), key=lambda chunk: chunk.index)
             groups[host] = replace(groups[host].with_places_of(candidate), joined=tuple(run))
