@@ -1,0 +1,115 @@
+-- Every table that tells of a passage has the class in it: row-level security looks at nothing else.
+
+-- Which generations there are; identity, derivation and notes are JSON.
+create table generation (
+    number int primary key,
+    parent int,
+    build int not null,
+    created_at text not null,
+    identity text not null,
+    derivation text not null,
+    notes text not null
+);
+
+-- The one that answers. serial grows with every publication and rollback.
+create table live (
+    only_row boolean primary key default true check (only_row),
+    number int not null references generation (number),
+    serial bigint not null
+);
+
+-- What a generation holds of each class: passages, one more than the greatest of their numbers, their terms, and how many
+-- are in which language.
+create table plane (
+    class text not null,
+    generation int not null references generation (number) on delete cascade,
+    docs int not null,
+    numbers int not null,
+    body_terms bigint not null,
+    lead_terms bigint not null,
+    languages text not null,
+    primary key (class, generation)
+);
+
+-- One passage as it was from generation added to before removed. words are its terms with their positions.
+create table chunk (
+    class text not null,
+    no int not null,
+    build int not null,
+    added int not null,
+    removed int,
+    id text collate "C" not null,
+    language text not null,
+    body_terms int not null,
+    lead_terms int not null,
+    payload text not null,
+    words bytea not null,
+    primary key (class, build, no)
+) partition by list (class);
+create index chunk_by_id on chunk (class, id);
+create index chunk_removed on chunk (class, removed) where removed is not null;
+
+-- Vectors stay when only the record of a passage changes.
+create table embedding (
+    class text not null,
+    build int not null,
+    added int not null,
+    removed int,
+    id text collate "C" not null,
+    v halfvec not null,
+    primary key (class, build, id, added)
+) partition by list (class);
+create index embedding_removed on embedding (class, removed) where removed is not null;
+
+-- The inverted file. A segment never changes; gone are the passages of segments that have been removed since.
+create table segment (
+    class text not null,
+    seg int not null,
+    build int not null,
+    added int not null,
+    removed int,
+    docs int not null,
+    primary key (class, seg)
+);
+create table post (
+    class text not null,
+    seg int not null,
+    term text collate "C" not null,
+    data bytea not null,
+    primary key (class, seg, term)
+) partition by list (class);
+create table gone (
+    class text not null,
+    build int not null,
+    no int not null,
+    since int not null,
+    primary key (class, build, no)
+);
+
+-- One file of the corpus with its passages; key is a digest of the path, which may be longer than an index takes.
+create table file (
+    class text not null,
+    key text collate "C" not null,
+    build int not null,
+    added int not null,
+    removed int,
+    path text not null,
+    entry text not null,
+    primary key (class, key, build, added)
+);
+
+-- For the writer alone: files left out for their content, by generation.
+create table rejected (generation int primary key references generation (number) on delete cascade, files text not null);
+
+do $$
+declare c text;
+begin
+    foreach c in array array['code', 'docs', 'decisions', 'config', 'memory'] loop
+        execute format('create table chunk_%1$s partition of chunk for values in (%1$L)', c);
+        execute format('create table embedding_%1$s partition of embedding for values in (%1$L)', c);
+        execute format('create table post_%1$s partition of post for values in (%1$L)', c);
+        execute format('alter table chunk_%1$s alter column words set storage external', c);
+        execute format('alter table embedding_%1$s alter column v set storage plain', c);
+        execute format('alter table post_%1$s alter column data set storage external', c);
+    end loop;
+end $$;
