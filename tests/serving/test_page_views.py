@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from governed import CLASSES, PROFILES, Caller, governed, visible
@@ -14,6 +15,7 @@ from page_site import Site, words
 from support import Library, growth
 
 import rag_mcp.server.page
+from rag_mcp.config import Config
 from rag_mcp.requests import ListRequest, SearchRequest
 from rag_mcp.server.page.ask import arguments_of
 from rag_mcp.server.page.document import stretches
@@ -292,6 +294,42 @@ def test_a_view_that_fails_says_so_and_nothing_else(library, tmp_path):
     with Site(library, tmp_path / "tokens.json", views=(View("ask", "Ask", fail),)).running() as site:
         reply = site.signed_in("auditor").get("/page/ask")
     assert reply.status_code == 500 and "quuxcanary" not in reply.text and "content-security-policy" in reply.headers
+
+
+# --- several corpora, and none --------------------------------------------------------------------------------------
+
+
+def test_of_several_corpora_one_may_be_chosen_and_each_is_told(tmp_path):
+    folders = {
+        "mill": {"saw.md": "# Saw\n\nThe band saw is sharpened.\n"},
+        "shop": {"saw.md": "# Price\n\nA band saw costs.\n"},
+    }
+    for name, files in folders.items():
+        with Library(tmp_path / name, tmp_path / "stores" / name) as library:
+            library.write(files)
+            library.ingest()
+    roots = ";".join(f"{name}={tmp_path / name}" for name in folders)
+    env = {"RAG_MCP_CORPUS_ROOT": roots, "RAG_MCP_DB_PATH": str(tmp_path / "stores"), "RAG_MCP_EMBEDDER": "hash"}
+    several = SimpleNamespace(config=lambda: Config.load(env))
+    with Site(several, tmp_path / "tokens.json").running() as site:
+        client, asked = site.signed_in("auditor"), {"query": "band saw", "confidence": "normal"}
+        assert sorted(cited(client.get("/page/ask", params=asked).text)) == ["mill/saw.md", "shop/saw.md"]
+        assert cited(client.get("/page/ask", params={**asked, "corpus": "shop"}).text) == ["shop/saw.md"]
+        assert cited(client.get("/page/documents", params={"corpus": "mill"}).text) == ["mill/saw.md"]
+        assert "The band saw" in client.get("/page/document", params={"source": "mill/saw.md"}).text
+        told = client.get("/page/profile", params={"query": "band saw"}).text
+        assert "<strong>mill</strong>" in told and {"mill/saw.md", "shop/saw.md"} <= set(cited(told))
+
+
+def test_without_a_store_every_view_says_what_to_do(tmp_path):
+    with (
+        Library(tmp_path / "corpus", tmp_path / "store") as library,
+        Site(library, tmp_path / "tokens.json").running() as site,
+    ):
+        client = site.signed_in("auditor")
+        for view in VIEWS:
+            reply = client.get(f"/page/{view.name}", params={"query": "harbour", "source": "a.md"})
+            assert reply.status_code < 500 and "rag-mcp ingest" in html.unescape(reply.text)
 
 
 # --- hostile documents --------------------------------------------------------------------------------------------------
