@@ -1,4 +1,5 @@
 import os
+import socket
 import stat
 
 import numpy as np
@@ -43,6 +44,27 @@ def test_each_vector_finds_itself_first(folder):
         assert hits[0].cosine == pytest.approx(1.0, abs=1e-5)
         assert [hit.cosine for hit in hits] == sorted((hit.cosine for hit in hits), reverse=True)
     reader.close()
+
+
+@pytest.mark.parametrize("place", ["environment", "working folder"])
+def test_foreign_settings_of_chroma_lead_to_no_server(folder, tmp_path, monkeypatch, place):
+    with socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))
+        foreign = {
+            "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
+            "CHROMA_SERVER_HOST": "127.0.0.1",
+            "CHROMA_SERVER_HTTP_PORT": str(refusing.getsockname()[1]),
+        }
+        if place == "environment":
+            for name, value in foreign.items():
+                monkeypatch.setenv(name, value)
+        else:
+            (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in foreign.items()))
+            monkeypatch.chdir(tmp_path)
+        write(folder, DOCS, ["a"], unit(1))
+        reader = ChromaReader(folder)
+        assert reader.ids(DOCS) == {"a"}
+        reader.close()
 
 
 def test_classes_do_not_see_each_other(folder):

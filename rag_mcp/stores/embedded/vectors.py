@@ -147,19 +147,28 @@ def _disk_full() -> StoreError:
     return StoreError("The disk is full: the vector index can't be written, and the store is what it was.")
 
 
+def _settings() -> Any:
+    """Chroma's defaults and nothing else.
+
+    Made as usual they would come from the environment and from a ``.env`` in the working folder, which a folder of foreign
+    files may bring along; there they could name a server for the rows to be sent to, or a class to load.
+    """
+    from chromadb.config import Settings
+
+    return Settings.model_construct(anonymized_telemetry=False)
+
+
 class _ChromaFolder:
     """An open Chroma folder. Every native error, panics included, leaves here as StoreDamaged."""
 
     def __init__(self, folder: Path) -> None:
         import chromadb
-        from chromadb.config import Settings
 
         self._folder = folder
         self._collections: dict[SourceClass, Any] = {}
-        settings = Settings(anonymized_telemetry=False)
         with _translated(folder), _registry(folder):
             # The class returned has close(); the interface it is declared as has not.
-            self._client: Any = chromadb.PersistentClient(path=str(folder), settings=settings)
+            self._client: Any = chromadb.PersistentClient(path=str(folder), settings=_settings())
         try:
             self._load()
         except BaseException:
