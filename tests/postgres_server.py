@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import tempfile
 import warnings
@@ -30,7 +29,9 @@ def started(folder: Path):
 
 def stopped(server) -> None:
     """At once: nothing it holds is of use to anybody."""
-    os.kill(server.get_pid(), signal.SIGQUIT)
+    process = server.get_postmaster_info().process
+    process.send_signal(signal.SIGQUIT)
+    process.wait(10)
     server.cleanup()
 
 

@@ -164,3 +164,24 @@ def _by_class(chunks: Iterable[Chunk]) -> dict[SourceClass, set[str]]:
     for chunk in chunks:
         found.setdefault(chunk.source_class, set()).add(chunk.id)
     return found
+
+
+def copied(store: GenerationStore, shelf: PostgresShelf) -> None:
+    """What an embedded store holds, published in the other: nothing is embedded again."""
+    from rag_mcp.stores.embedded.cache import EmbeddingCache
+
+    with closing(store.open()) as live:
+        manifest = live.manifest()
+        with closing(live.open_keywords(needed=())) as keywords:
+            chunks = {i: c for each, ids in manifest.ids().items() for i, c in keywords.fetch([each], ids).items()}
+        changes = Changes(manifest, chunks, added=manifest.ids(), updated={}, deleted={})
+        with (
+            closing(EmbeddingCache(store.cache_path, str(manifest.identity["embedder"]))) as cache,
+            shelf.writing(anew=True) as write,
+        ):
+            write.write_vectors(changes, cache.get, lambda *_: None)
+            write.write_keywords(changes)
+            write.write_manifest(manifest)
+            write.verify(manifest)
+            write.seal(manifest, created_at=live.info.created_at, notes=live.info.notes)
+            write.publish()

@@ -11,7 +11,7 @@ from rag_mcp.stores.postgres.lists import Array
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["copy_rows", "half_vector"]
+__all__ = ["copy_rows", "vector_bytes"]
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
@@ -44,5 +44,5 @@ def _raw(value: int | str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def half_vector(row: Array) -> bytes:
-    return pack(">hh", row.size, 0) + row.astype(">f2").tobytes()
+def vector_bytes(row: Array) -> bytes:
+    return pack(">hh", row.size, 0) + row.astype(">f4").tobytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from threading import Lock
+from types import MappingProxyType
 
 import numpy as np
 
@@ -47,12 +48,20 @@ class PostgresKeywords:
         hits = [hit for lists in self._asked(classes) for hit in self._best(plan, lists, limit, filters)]
         return [KeywordHit(key, -score) for score, key in sorted(hits)[:limit]]
 
-    def evidence(self, text: str, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, KeywordEvidence]:
+    def evidence(
+        self,
+        text: str,
+        classes: Collection[SourceClass],
+        ids: Collection[str],
+        *,
+        known: Mapping[str, float] = MappingProxyType({}),
+    ) -> dict[str, KeywordEvidence]:
+        """``known`` is not asked: what a passage meets is read from its words, and its score falls out of them."""
         plan = self._plan(text, classes)
         found: dict[str, KeywordEvidence] = {}
         for lists in self._asked(classes):
-            known = self._rows.words(lists.state.source_class, ids)
-            found.update(evidence_of(plan, list(known), _words_of(lists.state, known)))
+            words = self._rows.words(lists.state.source_class, ids)
+            found.update(evidence_of(plan, list(words), _words_of(lists.state, words)))
         return found
 
     def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
+from rag_mcp.stores.base import KeywordReader, VectorReader
 from rag_mcp.stores.manifest import Manifest
 from rag_mcp.stores.postgres.connect import Database
 from rag_mcp.stores.postgres.files import load_entry
@@ -63,12 +64,12 @@ class PostgresSnapshot:
 
     def open_keywords(
         self, *, needed: Collection[SourceClass], partial: bool = False, scratch: Path | None = None
-    ) -> PostgresKeywords:
+    ) -> KeywordReader:
         """What a database holds it vouches for itself: nothing is examined here."""
         rows = PassageRows(self._database, self.number, self.info.build)
         return PostgresKeywords(rows, Lists(self._database), class_states(self._database, self.number))
 
-    def open_vectors(self, *, needed: Collection[SourceClass], scratch: Path | None = None) -> PostgresVectors:
+    def open_vectors(self, *, needed: Collection[SourceClass], scratch: Path | None = None) -> VectorReader:
         dimension = int(str(self.info.identity["dimension"]))
         return PostgresVectors(self._database, self.number, self.info.build, dimension)
 

@@ -33,19 +33,19 @@ class PostgresVectors:
     def __init__(self, database: Database, number: int, build: int, dimension: int) -> None:
         self._database = database
         self._live = f"build = {build} and added <= {number} and (removed is null or removed > {number})"
-        self._distance = f"v::halfvec({dimension}) <#> %(v)s::halfvec({dimension})"
+        self._nearest = f"v::halfvec({dimension}) <#> %(v)s::halfvec({dimension})"
 
     def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
         query = (
-            f"select id, -({self._distance}) from embedding where class = '{source_class.value}' and {self._live}"
-            f" order by {self._distance} limit {limit}"
+            f"select id, -(v <#> %(v)s::vector) from embedding where class = '{source_class.value}' and {self._live}"
+            f" order by {self._nearest} limit {limit}"
         )
         hits = [VectorHit(i, cosine) for i, cosine in self._database.rows(query, {"v": _text(vector)})]
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))
 
     def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
         query = (
-            f"select id, -({self._distance}) from embedding where class = '{source_class.value}'"
+            f"select id, -(v <#> %(v)s::vector) from embedding where class = '{source_class.value}'"
             f" and id = any(%(ids)s) and {self._live}"
         )
         return dict(self._database.rows(query, {"v": _text(vector), "ids": sorted(ids)}))

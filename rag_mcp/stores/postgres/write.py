@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
-from rag_mcp.stores.base import Changes, KnownVectors
+from rag_mcp.stores.base import Changes, KnownVectors, StoreWrite
 from rag_mcp.stores.manifest import Manifest
 from rag_mcp.stores.postgres.connect import translated
-from rag_mcp.stores.postgres.copying import copy_rows, half_vector
+from rag_mcp.stores.postgres.copying import copy_rows, vector_bytes
 from rag_mcp.stores.postgres.files import dump_entry, key_of
 from rag_mcp.stores.postgres.passages import PassageWriter
 from rag_mcp.stores.postgres.snapshot import PostgresSnapshot
@@ -29,7 +29,7 @@ _VECTORS = 2_000
 @contextmanager
 def begin_write(
     connection: Connection[Any], *, live: PostgresSnapshot | None, parent: int | None
-) -> Iterator[PostgresWrite]:
+) -> Iterator[StoreWrite]:
     """Build upon ``live`` (None: from nothing) while the block runs; what is not published by then is rolled back. The
     caller holds the writer lock."""
     with translated():
@@ -148,7 +148,7 @@ class PostgresWrite:
             if lost := sum(key not in found for _, key in part):
                 raise StoreDamaged(f"{lost} vectors are not in the embedding cache.")
             for i, key in part:
-                yield source_class.value, self.build, self.number, i, half_vector(found[key])
+                yield source_class.value, self.build, self.number, i, vector_bytes(found[key])
             progress("write", start + len(part), len(rows))
 
     def _remove(self, table: str, source_class: SourceClass, column: str, keys: Sequence[str]) -> None:

@@ -49,14 +49,15 @@ create table chunk (
 create index chunk_by_id on chunk (class, id);
 create index chunk_removed on chunk (class, removed) where removed is not null;
 
--- Vectors stay when only the record of a passage changes.
+-- Vectors stay when only the record of a passage changes. Their indexes, one for each class and build, are of half the
+-- precision; the cosine told is that of the vector itself.
 create table embedding (
     class text not null,
     build int not null,
     added int not null,
     removed int,
     id text collate "C" not null,
-    v halfvec not null,
+    v vector not null,
     primary key (class, build, id, added)
 ) partition by list (class);
 create index embedding_removed on embedding (class, removed) where removed is not null;
@@ -109,7 +110,6 @@ begin
         execute format('create table embedding_%1$s partition of embedding for values in (%1$L)', c);
         execute format('create table post_%1$s partition of post for values in (%1$L)', c);
         execute format('alter table chunk_%1$s alter column words set storage external', c);
-        execute format('alter table embedding_%1$s alter column v set storage plain', c);
         execute format('alter table post_%1$s alter column data set storage external', c);
     end loop;
 end $$;
