@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from types import SimpleNamespace
@@ -12,7 +13,9 @@ from http_daemon import Daemon, Place
 from page_site import HOST, Site
 
 from rag_mcp.config import Config
+from rag_mcp.errors import ConfigError
 from rag_mcp.server.http.life import Running, life_of
+from rag_mcp.server.http.process import beside, listening
 from rag_mcp.server.http.tokens import Token, digest_of
 from rag_mcp.server.page.headers import PAGE_SECURITY
 from rag_mcp.server.page.registry import VIEWS
@@ -260,6 +263,24 @@ def test_a_served_page_is_found_signed_in_to_and_logs_no_word(tmp_path_factory):
         daemon.end()
         log = daemon.stderr
     assert "search_knowledge OK" in log and not [word for word in (secret, "quuxword", cookie) if word in log]
+
+
+def test_the_page_leaves_no_address_of_its_name_to_others():
+    """Browsers may try [::1] first for a name under localhost."""
+    for host, other in (("127.0.0.1", "::1"), ("::1", "127.0.0.1"), ("0.0.0.0", "::1")):
+        with contextlib.ExitStack() as stack:
+            try:
+                own = stack.enter_context(listening(host, 0))
+                taken = stack.enter_context(listening(other, own.getsockname()[1]))
+            except ConfigError:
+                pytest.skip("this machine has no IPv6")
+            port = own.getsockname()[1]
+            with pytest.raises(ConfigError, match=f"Port {port} of {other} is taken"):
+                beside(host, port)
+            taken.close()
+            found = [stack.enter_context(each).getsockname()[:2] for each in beside(host, port)]
+            assert found == [(other, port)]
+    assert beside("::", 0) == []
 
 
 def test_a_server_without_a_page_is_told_apart_from_none(tmp_path):

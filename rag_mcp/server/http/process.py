@@ -32,12 +32,14 @@ from rag_mcp.server.refresh import Refresh
 if TYPE_CHECKING:
     from rag_mcp.server.page.site import Page
 
-__all__ = ["ServeOptions", "check_start", "listening", "serve"]
+__all__ = ["ServeOptions", "beside", "check_start", "listening", "serve"]
 
 logger = logging.getLogger(__name__)
 
 _IDLE_STEP_S = 1.0
 _OPEN_FILES = 4096
+# Each with the addresses at which a socket takes its connections too.
+_LOOPBACKS = {"127.0.0.1": ("127.0.0.1", "0.0.0.0", "::"), "::1": ("::1", "::")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,21 @@ def listening(host: str, port: int, *, or_any: bool = False) -> socket.socket:
     return found
 
 
+def beside(host: str, port: int) -> list[socket.socket]:
+    """Sockets at the loopback addresses that one at ``host`` leaves to others. Browsers take the page's name for both, so
+    whoever had the other one would be shown tokens. Raises ConfigError where somebody has."""
+    return [listening(each, port) for each, covering in _LOOPBACKS.items() if host not in covering and _is_here(each)]
+
+
+def _is_here(address: str) -> bool:
+    """Whether this machine has the address: not everyone speaks IPv6."""
+    try:
+        listening(address, 0).close()
+    except ConfigError:
+        return False
+    return True
+
+
 def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) -> None:
     """Serve until told to end, then end the process. Raises ConfigError or ServerRunning where it may not begin."""
     tokens = TokenFile(options.tokens)
@@ -109,6 +126,7 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
     with life.held():
         listener = listening(options.host, options.port, or_any=options.on_demand)
         host, port = listener.getsockname()[:2]
+        listeners = [listener, *(beside(host, port) if options.page else ())]
         there = Running(
             pid=os.getpid(),
             host=host,
@@ -127,7 +145,7 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
         code = 0
         try:
             page = _page(config, gate, profiles) if options.page else None
-            anyio.run(_run, App(gate, profiles, page=page), gate, profiles, listener, options)
+            anyio.run(_run, App(gate, profiles, page=page), gate, profiles, listeners, options)
         except KeyboardInterrupt:
             logger.info("Interrupted")
         except Exception:
@@ -141,7 +159,7 @@ def serve(config: Config, options: ServeOptions, *, say: Callable[[str], None]) 
     leave(close, code)
 
 
-async def _run(app: App, gate: Gate, profiles: Profiles, listener: socket.socket, options: ServeOptions) -> None:
+async def _run(app: App, gate: Gate, profiles: Profiles, listeners: list[socket.socket], options: ServeOptions) -> None:
     for library in ("uvicorn", "mcp"):  # what a caller sent may stand in their warnings
         logging.getLogger(library).setLevel(logging.ERROR)
     guard = Guard(app, options.allowed_hosts)
@@ -151,7 +169,7 @@ async def _run(app: App, gate: Gate, profiles: Profiles, listener: socket.socket
             tasks.start_soon(_end_when_idle, guard, server, options.idle_exit_s)
         for profile in sorted(gate.profiles()):
             await profiles.of(profile)
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
         tasks.cancel_scope.cancel()
 
 
