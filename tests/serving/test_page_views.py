@@ -339,7 +339,7 @@ HOSTILE = (
     '<img src=x onerror="alert(2)">',
     "</pre></code></main><h1>forged</h1>",
     "[x](javascript:alert(3))",
-    "{{ 7*7 }}{% raw %}{{ config }}",
+    "{{ 771*13 }}{% raw %}{{ config }}",
     "' onmouseover='alert(4)",
     '"><svg/onload=alert(5)>',
     "\u202eesrever\u202c \u2066x\u2069 \u200bhidden\ufeff",
@@ -348,8 +348,8 @@ HOSTILE = (
 
 
 def test_nothing_a_document_holds_is_markup_on_any_view(tmp_path):
-    head = "---\ntitle: '<b>title</b> {{ 7*7 }}'\naliases: ['<i>alias</i>']\ntags: ['<u>tag</u>']\nowner: '\"><svg/onload=1>'\n---\n"
-    name = "docs/<img src=x onerror=alert(6)> {{7*7}} '\".md"
+    head = "---\ntitle: '<b>title</b> {{ 771*13 }}'\naliases: ['<i>alias</i>']\ntags: ['<u>tag</u>']\nowner: '\"><svg/onload=1>'\n---\n"
+    name = "docs/<img src=x onerror=alert(6)> {{771*13}} '\".md"
     files = {
         name: head
         + "# <h1>forged</h1> \u202eesrever\n\n"
@@ -376,7 +376,7 @@ def test_nothing_a_document_holds_is_markup_on_any_view(tmp_path):
                     check_inert(client.get(f"/page/{view.name}", params=given).text)
             shown = client.get("/page/document", params={"source": name}).text
             listed = client.get("/page/documents").text
-    assert html.escape(HOSTILE[1]).replace("&quot;", "&#34;") in shown and "{{ 7*7 }}" in shown
+    assert html.escape(HOSTILE[1]).replace("&quot;", "&#34;") in shown and "{{ 771*13 }}" in shown
     assert "esrever" in shown and name in {html.unescape(each) for each in cited(listed)}
 
 
@@ -393,7 +393,7 @@ def check_inert(text: str) -> None:
     for address in re.findall(r'\s(?:href|src|action)="([^"]*)"', text):
         assert re.match(r"/page(/|$|\?)|#L?\w*$|#main$", html.unescape(address)), address
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\ufeff]", text)
-    assert "49" not in words(text) or "{{ 7*7 }}" in text
+    assert "10023" not in text
 
 
 def test_nothing_of_the_page_turns_escaping_off():
