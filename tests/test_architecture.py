@@ -60,7 +60,8 @@ OWNERS = {
     "chromadb": ("stores/embedded/vectors.py",),
     "tantivy": tuple(f"stores/embedded/keywords/{name}.py" for name in ("document", "index", "stemmer", "writer")),
     "psycopg": tuple(
-        f"stores/postgres/{name}.py" for name in ("connect", "copying", "migrate", "passages", "store", "write")
+        f"stores/postgres/{name}.py"
+        for name in ("connect", "copying", "migrate", "passages", "roles", "store", "write")
     ),
     "psycopg_pool": ("stores/postgres/connect.py",),
     "mcp": ("server/http/profiles.py", "server/mcp.py", "server/stdio.py"),

@@ -77,14 +77,9 @@ class PostgresWrite:
             self._passages.merge()
 
     def write_manifest(self, manifest: Manifest) -> None:
-        before = self._live.manifest() if self._live is not None else None
-        known = {} if before is None else before.files
-        notices = {} if before is None else before.notices
-        changed = {
-            path
-            for path in known.keys() | manifest.files.keys()
-            if known.get(path) != manifest.files.get(path) or notices.get(path) != manifest.notices.get(path)
-        }
+        before = self._live.manifest() if self._live is not None else Manifest({}, {}, {})
+        known = before.files
+        changed = {path for path in known.keys() | manifest.files.keys() if _differs(path, before, manifest)}
         with translated():
             for path in changed & known.keys():
                 self._remove("file", known[path].source_class, "key", [key_of(path)])
@@ -181,3 +176,12 @@ def point_to(connection: Connection[Any], number: int) -> None:
         " on conflict (only_row) do update set number = excluded.number, serial = live.serial + 1",
         (number,),
     )
+
+
+def _differs(path: str, before: Manifest, after: Manifest) -> bool:
+    """What nobody touched is the very object that was read; the rest is compared as it is stored."""
+    old, new = before.files.get(path), after.files.get(path)
+    notices = before.notices.get(path, ()), after.notices.get(path, ())
+    if old is None or new is None or (old is new and notices[0] == notices[1]):
+        return old is not new or notices[0] != notices[1]
+    return dump_entry(old, notices[0]) != dump_entry(new, notices[1])

@@ -1,4 +1,5 @@
--- Every table that tells of a passage has the class in it: row-level security looks at nothing else.
+-- Every table that tells of a passage has the class in it, and a partition for each class: row-level security looks at
+-- nothing else, and neither a plan nor its costs tell a role of partitions it may not see.
 
 -- Which generations there are; identity, derivation and notes are JSON.
 create table generation (
@@ -29,7 +30,7 @@ create table plane (
     lead_terms bigint not null,
     languages text not null,
     primary key (class, generation)
-);
+) partition by list (class);
 
 -- One passage as it was from generation added to before removed. words are its terms with their positions.
 create table chunk (
@@ -71,7 +72,7 @@ create table segment (
     removed int,
     docs int not null,
     primary key (class, seg)
-);
+) partition by list (class);
 create table post (
     class text not null,
     seg int not null,
@@ -85,7 +86,7 @@ create table gone (
     no int not null,
     since int not null,
     primary key (class, build, no)
-);
+) partition by list (class);
 
 -- One file of the corpus with its passages; key is a digest of the path, which may be longer than an index takes.
 create table file (
@@ -97,19 +98,22 @@ create table file (
     path text not null,
     entry text not null,
     primary key (class, key, build, added)
-);
+) partition by list (class);
 
 -- For the writer alone: files left out for their content, by generation.
 create table rejected (generation int primary key references generation (number) on delete cascade, files text not null);
 
 do $$
-declare c text;
+declare c text; t text;
 begin
     foreach c in array array['code', 'docs', 'decisions', 'config', 'memory'] loop
-        execute format('create table chunk_%1$s partition of chunk for values in (%1$L)', c);
-        execute format('create table embedding_%1$s partition of embedding for values in (%1$L)', c);
-        execute format('create table post_%1$s partition of post for values in (%1$L)', c);
+        foreach t in array array['plane', 'chunk', 'embedding', 'segment', 'post', 'gone', 'file'] loop
+            execute format('create table %1$s_%2$s partition of %1$s for values in (%2$L)', t, c);
+        end loop;
         execute format('alter table chunk_%1$s alter column words set storage external', c);
         execute format('alter table post_%1$s alter column data set storage external', c);
+    end loop;
+    foreach t in array array['plane', 'chunk', 'embedding', 'segment', 'post', 'gone', 'file'] loop
+        execute format('alter table %s enable row level security', t);
     end loop;
 end $$;
