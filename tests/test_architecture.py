@@ -58,6 +58,7 @@ PURE = (
 )
 OWNERS = {
     "chromadb": ("stores/embedded/vectors.py",),
+    "chromadb_rust_bindings": ("stores/embedded/chroma_rows.py",),
     "tantivy": tuple(f"stores/embedded/keywords/{name}.py" for name in ("document", "index", "stemmer", "writer")),
     "psycopg": tuple(
         f"stores/postgres/{name}.py"
@@ -103,7 +104,18 @@ OWNERS = {
     "mammoth": ("ingest/converter.py",),
     "html_to_markdown": ("ingest/converter.py",),
 }
-HEAVY = ("chromadb", "onnxruntime", "tokenizers", "tantivy", "mcp", "numpy", "uvicorn", "starlette", "jinja2")
+HEAVY = (
+    "chromadb",
+    "chromadb_rust_bindings",
+    "onnxruntime",
+    "tokenizers",
+    "tantivy",
+    "mcp",
+    "numpy",
+    "uvicorn",
+    "starlette",
+    "jinja2",
+)
 
 
 def name_of(path: Path) -> str:

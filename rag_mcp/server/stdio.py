@@ -38,7 +38,7 @@ __all__ = ["main", "serve"]
 logger = logging.getLogger(__name__)
 
 _LAST_ANSWERS_S = 2.0  # with the second that closing may take below the five seconds after which hosts kill
-_NATIVE_MODULES = ("numpy", "onnxruntime", "tokenizers", "tantivy", "chromadb")
+_NATIVE_MODULES = ("numpy", "onnxruntime", "tokenizers", "tantivy", "chromadb_rust_bindings")
 
 
 # --- the pipe --------------------------------------------------------------------------------------------------------

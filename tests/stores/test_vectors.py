@@ -1,6 +1,10 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -80,15 +84,38 @@ def test_classes_do_not_see_each_other(folder):
     reader.close()
 
 
+def stored(folder, source_class):
+    with closing(ChromaReader(folder)) as reader:
+        return reader.ids(source_class)
+
+
 def test_more_rows_than_one_batch_takes_are_all_written_and_all_deleted(folder):
     count = 6_500
     writer = ChromaWriter(folder)
     writer.upsert(DOCS, names(count), unit(count, 8))
     writer.upsert(DOCS, ["kept"], unit(1, 8))
-    assert len(writer.ids(DOCS)) == count + 1
-    writer.delete(DOCS, names(count))
-    assert writer.ids(DOCS) == {"kept"}
     writer.close()
+    assert stored(folder, DOCS) == {*names(count), "kept"}
+    writer = ChromaWriter(folder)
+    writer.delete(DOCS, names(count))
+    writer.close()
+    assert stored(folder, DOCS) == {"kept"}
+
+
+def test_a_reader_loads_nothing_of_chromadb_but_its_native_half(folder):
+    write(folder, DOCS, names(3), unit(3))
+    code = f"""
+        import sys
+        from pathlib import Path
+        from rag_mcp.models import SourceClass
+        from rag_mcp.stores.embedded.vectors import ChromaReader
+        reader = ChromaReader(Path({str(folder)!r}))
+        assert len(reader.ids(SourceClass.DOCS)) == 3
+        reader.close()
+        loaded = {{name.partition(".")[0] for name in sys.modules}}
+        assert "chromadb_rust_bindings" in loaded and not loaded & {{"chromadb", "opentelemetry", "pydantic", "httpx"}}
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
 
 
 def test_a_class_emptied_by_deletion_is_gone(folder):

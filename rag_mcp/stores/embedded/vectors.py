@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rag_mcp.errors import StoreDamaged, StoreError
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import VectorHit
+from rag_mcp.stores.embedded.chroma_rows import ChromaRows
 from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable, link_or_copy
 from rag_mcp.stores.embedded.private_copy import PrivateCopy, private_copy
 from rag_mcp.stores.embedded.recent import Recent, class_of_recent, read_recent
@@ -57,6 +58,10 @@ _OPENING = threading.Lock()
 # Looked-up vectors that a reader keeps: what comes up in one answer tends to come up in the next.
 _KEPT_VECTORS = 4_096
 _LOOKUP_ROWS = 5_000  # below SQLite's limit of bound variables
+
+
+def _collection(source_class: SourceClass) -> str:
+    return f"{_PREFIX}{source_class.value}"
 
 
 def is_settled(path: Path) -> bool:
@@ -100,7 +105,7 @@ def stored_ids(folder: Path, source_class: SourceClass, ids: Collection[str]) ->
     rows = "FROM embeddings e JOIN segments s ON e.segment_id = s.id JOIN collections c ON s.collection = c.id"
     try:
         with _looked_at(folder) as database:
-            name = f"{_PREFIX}{source_class.value}"
+            name = _collection(source_class)
             count = int(database.execute(f"SELECT count(*) {rows} WHERE c.name = ?", (name,)).fetchone()[0])
             query = f"SELECT 1 {rows} WHERE c.name = ? AND e.embedding_id = ?"
             found = {i for i in ids if i not in recent.gone and database.execute(query, (name, i)).fetchone()}
@@ -158,8 +163,115 @@ def _settings() -> Any:
     return Settings.model_construct(anonymized_telemetry=False)
 
 
-class _ChromaFolder:
-    """An open Chroma folder. Every native error, panics included, leaves here as StoreDamaged."""
+class ChromaReader:
+    """Reads one folder, and what is recent in it. A folder that can't be written is copied to ``scratch`` first: Chroma
+    has no read-only mode. Every native error, panics included, leaves here as StoreDamaged.
+
+    Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
+    """
+
+    def __init__(
+        self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
+    ) -> None:
+        self._broken = frozenset(broken)
+        self._copy: PrivateCopy | None = None
+        self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
+        if not is_writable(folder):
+            self._copy = private_copy(folder, scratch)
+            folder = self._copy.path
+        self._folder = folder
+        # Even counting the rows of a broken one would load it.
+        whole = [source_class for source_class in SourceClass if source_class not in self._broken]
+        try:
+            with _translated(folder):
+                self._rows = ChromaRows(folder)
+                self._recent = {source_class: read_recent(folder, source_class) for source_class in whole}
+        except BaseException:
+            self._drop_copy()
+            raise
+        self._stored = frozenset(each for each in whole if _collection(each) in self._rows.collections)
+
+    def counts(self) -> dict[str, int]:
+        """Rows of each class that has any."""
+        found = {name.value: len(recent.ids) - len(recent.gone) for name, recent in self._recent.items()}
+        with _translated(self._folder):
+            for source_class in self._stored:
+                found[source_class.value] += self._rows.count(_collection(source_class))
+        return {name: count for name, count in found.items() if count}
+
+    def ids(self, source_class: SourceClass) -> set[str]:
+        recent = self._recent_of(source_class)
+        with _translated(self._folder):
+            stored = self._rows.ids(_collection(source_class)) if source_class in self._stored else ()
+        return set(stored).difference(recent.gone).union(recent.ids)
+
+    def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
+        """Nearest first; ties by id."""
+        recent = self._recent_of(source_class)
+        hits = self._nearest(source_class, vector, limit, recent.gone) + recent.nearest(vector, limit)
+        return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:limit]
+
+    def _nearest(
+        self, source_class: SourceClass, vector: Vectors, limit: int, gone: Collection[str]
+    ) -> list[VectorHit]:
+        if source_class not in self._stored:
+            return []
+        hits: list[VectorHit] = []
+        for wanted in (limit, limit + len(gone)):
+            with _translated(self._folder):
+                rows = self._rows.nearest(_collection(source_class), vector, wanted)
+            hits = [VectorHit(i, 1.0 - distance) for i, distance in rows if i not in gone]
+            if len(hits) >= limit or len(hits) == len(rows):
+                break  # what is gone has taken no place
+        return hits
+
+    def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
+        """Exact cosine for the ids that exist."""
+        known = self._kept  # another thread may put a new one in its place
+        found = {i: known[i] for i in ids if i in known and known[i][0] is source_class}
+        missing = [i for i in ids if i not in found]
+        if missing:
+            read, rows = self.vectors(source_class, missing)
+            found.update((i, (source_class, row)) for i, row in zip(read, rows, strict=True))
+            if len(known) + len(read) > _KEPT_VECTORS:
+                self._kept = {}
+            self._kept.update((i, found[i]) for i in read)
+        return {i: float(row @ vector) for i, (_, row) in found.items()}
+
+    def vectors(self, source_class: SourceClass, ids: Collection[str]) -> tuple[list[str], Vectors]:
+        """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
+        import numpy as np
+
+        recent = self._recent_of(source_class)
+        found, rows = recent.vectors(ids)
+        blocks = [np.stack(rows)] if rows else []
+        wanted = sorted(set(ids).difference(recent.gone, found)) if source_class in self._stored else []
+        for start in range(0, len(wanted), _LOOKUP_ROWS):
+            with _translated(self._folder):
+                read, vectors = self._rows.vectors(_collection(source_class), wanted[start : start + _LOOKUP_ROWS])
+            if read:
+                found.extend(read)
+                blocks.append(np.asarray(vectors, dtype=np.float32))
+        return found, np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32)
+
+    def _recent_of(self, source_class: SourceClass) -> Recent:
+        if source_class in self._broken:
+            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
+        return self._recent[source_class]
+
+    def close(self) -> None:
+        self._rows.close()
+        self._drop_copy()
+
+    def _drop_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
+
+
+class ChromaWriter:
+    """Adds to and deletes from a folder nobody else has open and nothing is recent in. Every native error, panics
+    included, leaves here as StoreDamaged."""
 
     def __init__(self, folder: Path) -> None:
         import chromadb
@@ -185,134 +297,10 @@ class _ChromaFolder:
                     source_class = SourceClass(str(name).removeprefix(_PREFIX))
                     self._collections[source_class] = self._client.get_collection(str(name), embedding_function=None)
 
-    def ids(self, source_class: SourceClass) -> set[str]:
-        collection = self._collections.get(source_class)
-        if collection is None:
-            return set()
-        with _translated(self._folder):
-            return set(collection.get(include=[])["ids"])
-
     def close(self) -> None:
         self._collections.clear()
         with _translated(self._folder), _registry(self._folder):
             self._client.close()
-
-
-class ChromaReader(_ChromaFolder):
-    """Reads one folder, and what is recent in it. A folder that can't be written is copied to ``scratch`` first: Chroma
-    has no read-only mode.
-
-    Classes known to be ``broken`` are never opened; asking them raises StoreDamaged.
-    """
-
-    def __init__(
-        self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
-    ) -> None:
-        self._broken = frozenset(broken)
-        self._copy: PrivateCopy | None = None
-        self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
-        if not is_writable(folder):
-            self._copy = private_copy(folder, scratch)
-            folder = self._copy.path
-        try:
-            super().__init__(folder)
-        except BaseException:
-            self._drop_copy()
-            raise
-        for source_class in self._broken:  # even counting the rows of one would load it
-            self._collections.pop(source_class, None)
-
-    def _load(self) -> None:
-        super()._load()
-        whole = (source_class for source_class in SourceClass if source_class not in self._broken)
-        self._recent = {source_class: read_recent(self._folder, source_class) for source_class in whole}
-
-    def counts(self) -> dict[str, int]:
-        """Rows of each class that has any."""
-        found = {name.value: len(recent.ids) - len(recent.gone) for name, recent in self._recent.items()}
-        with _translated(self._folder):
-            for name, collection in self._collections.items():
-                found[name.value] += int(collection.count())
-        return {name: count for name, count in found.items() if count}
-
-    def ids(self, source_class: SourceClass) -> set[str]:
-        recent = self._recent_of(source_class)
-        return (super().ids(source_class) - recent.gone).union(recent.ids)
-
-    def query(self, source_class: SourceClass, vector: Vectors, limit: int) -> list[VectorHit]:
-        """Nearest first; ties by id."""
-        recent = self._recent_of(source_class)
-        hits = self._nearest(source_class, vector, limit, recent.gone) + recent.nearest(vector, limit)
-        return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:limit]
-
-    def _nearest(
-        self, source_class: SourceClass, vector: Vectors, limit: int, gone: Collection[str]
-    ) -> list[VectorHit]:
-        collection = self._collections.get(source_class)
-        if collection is None:
-            return []
-        hits: list[VectorHit] = []
-        for wanted in (limit, limit + len(gone)):
-            with _translated(self._folder):
-                answer = collection.query(query_embeddings=[vector], n_results=wanted, include=["distances"])
-            ids, distances = answer["ids"][0], answer["distances"][0]
-            hits = [VectorHit(i, 1.0 - float(d)) for i, d in zip(ids, distances, strict=True) if i not in gone]
-            if len(hits) >= limit or len(hits) == len(ids):
-                break  # what is gone has taken no place
-        return hits
-
-    def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
-        """Exact cosine for the ids that exist."""
-        known = self._kept  # another thread may put a new one in its place
-        found = {i: known[i] for i in ids if i in known and known[i][0] is source_class}
-        missing = [i for i in ids if i not in found]
-        if missing:
-            read, rows = self.vectors(source_class, missing)
-            found.update((i, (source_class, row)) for i, row in zip(read, rows, strict=True))
-            if len(known) + len(read) > _KEPT_VECTORS:
-                self._kept = {}
-            self._kept.update((i, found[i]) for i in read)
-        return {i: float(row @ vector) for i, (_, row) in found.items()}
-
-    def vectors(self, source_class: SourceClass, ids: Collection[str]) -> tuple[list[str], Vectors]:
-        """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
-        import numpy as np
-
-        recent = self._recent_of(source_class)
-        found, rows = recent.vectors(ids)
-        blocks = [np.stack(rows)] if rows else []
-        collection: Any = self._collections.get(source_class)
-        wanted = sorted(set(ids).difference(recent.gone, found)) if collection is not None else []
-        for start in range(0, len(wanted), _LOOKUP_ROWS):
-            with _translated(self._folder):
-                answer = collection.get(ids=wanted[start : start + _LOOKUP_ROWS], include=["embeddings"])
-            if answer["ids"]:
-                found.extend(answer["ids"])
-                blocks.append(np.asarray(answer["embeddings"], dtype=np.float32))
-        return found, np.concatenate(blocks) if blocks else np.zeros((0, 0), dtype=np.float32)
-
-    def _recent_of(self, source_class: SourceClass) -> Recent:
-        if source_class in self._broken:
-            raise StoreDamaged("The vector index is damaged on disk. Run: rag-mcp doctor --fix")
-        return self._recent[source_class]
-
-    def close(self) -> None:
-        try:
-            super().close()
-        finally:
-            self._drop_copy()
-
-    def _drop_copy(self) -> None:
-        if self._copy is not None:
-            self._copy.close()
-            self._copy = None
-
-
-class ChromaWriter(_ChromaFolder):
-    """Adds to and deletes from a folder nobody else has open and nothing is recent in."""
-
-    def close(self) -> None:
-        super().close()
         # Every row has passed through the database's log, whose pages stay in the file: ten times what it holds.
         with _translated(self._folder), closing(sqlite3.connect(self._folder / "chroma.sqlite3")) as database:
             database.execute("VACUUM")
@@ -329,7 +317,7 @@ class ChromaWriter(_ChromaFolder):
         if source_class not in self._collections:
             with _translated(self._folder):
                 self._collections[source_class] = self._client.create_collection(
-                    f"{_PREFIX}{source_class.value}",
+                    _collection(source_class),
                     embedding_function=None,
                     configuration={"hnsw": _HNSW},
                 )
