@@ -91,3 +91,22 @@ def test_headers_that_do_not_come_close_their_connection_alone(monkeypatch):
             assert is_answered(connection)
 
     with_server(body)
+
+
+def test_an_answer_is_sent_at_once_and_its_body_waits_for_no_acknowledgement(monkeypatch):
+    at_once = []
+    made = Patient.connection_made
+
+    def noted(self, transport) -> None:
+        made(self, transport)
+        connection = transport.get_extra_info("socket")
+        at_once.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(Patient, "connection_made", noted)
+
+    def body(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), WAIT_S) as connection:
+            assert is_answered(connection)
+
+    with_server(body)
+    assert at_once and all(at_once)

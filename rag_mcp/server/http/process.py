@@ -81,8 +81,11 @@ def _is_loopback(host: str) -> bool:
 def listening(host: str, port: int, *, or_any: bool = False) -> socket.socket:
     """A socket that takes connections. Raises ConfigError saying what is wrong with the place."""
     try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        found = socket.socket(family, kind)
+        found_at = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, place = found_at[0]
+        # asyncio sends at once what is written (TCP_NODELAY) only where the protocol is said; else an answer's body would wait
+        # until its headers are acknowledged, 40 ms.
+        found = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ConfigError(f"{host} is no address of this machine ({error.strerror}).") from error
     try:
