@@ -18,7 +18,8 @@ __all__ = ["ChromaRows"]
 
 # Tenant and database that a folder has when none were named.
 _PLACE = ("default_tenant", "default_database")
-_KEPT_INDEXES = 16  # more than there are classes
+# Far more than there are classes: what is kept is spread over parts, and a small part lets go of the one index it has.
+_KEPT_INDEXES = 4_096
 
 
 class ChromaRows:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rag_mcp.embedders.base import Vectors
 
-__all__ = ["RECENT_ROWS", "Recent", "class_of_recent", "read_recent", "write_recent"]
+__all__ = ["RECENT_ROWS", "Recent", "class_of_recent", "read_recent", "rounded", "write_recent"]
 
 # Looking through as many takes a fraction of one HNSW search.
 RECENT_ROWS = 1_024
@@ -62,7 +62,7 @@ class Recent:
     def nearest(self, vector: Vectors, limit: int) -> list[VectorHit]:
         if self.rows is None:
             return []
-        hits = [VectorHit(i, float(cosine)) for i, cosine in zip(self.ids, self.rows @ vector, strict=True)]
+        hits = [VectorHit(i, rounded(float(cosine))) for i, cosine in zip(self.ids, self.rows @ vector, strict=True)]
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.id))[:limit]
 
     def vectors(self, ids: Collection[str]) -> tuple[list[str], list[Vectors]]:
@@ -71,6 +71,11 @@ class Recent:
         wanted = set(ids)
         found = [(id_, row) for id_, row in zip(self.ids, self.rows, strict=True) if id_ in wanted]
         return [id_ for id_, _ in found], [row for _, row in found]
+
+
+def rounded(cosine: float) -> float:
+    """Equal texts have equal cosines, wherever they are stored: HNSW and numpy differ by less than this."""
+    return round(cosine, 5)
 
 
 def class_of_recent(name: str) -> SourceClass | None:

@@ -20,7 +20,7 @@ from rag_mcp.stores.base import VectorHit
 from rag_mcp.stores.embedded.chroma_rows import ChromaRows
 from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable, link_or_copy
 from rag_mcp.stores.embedded.private_copy import PrivateCopy, private_copy
-from rag_mcp.stores.embedded.recent import Recent, class_of_recent, read_recent
+from rag_mcp.stores.embedded.recent import Recent, class_of_recent, read_recent, rounded
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -220,7 +220,7 @@ class ChromaReader:
         for wanted in (limit, limit + len(gone)):
             with _translated(self._folder):
                 rows = self._rows.nearest(_collection(source_class), vector, wanted)
-            hits = [VectorHit(i, 1.0 - distance) for i, distance in rows if i not in gone]
+            hits = [VectorHit(i, rounded(1.0 - distance)) for i, distance in rows if i not in gone]
             if len(hits) >= limit or len(hits) == len(rows):
                 break  # what is gone has taken no place
         return hits
@@ -236,7 +236,7 @@ class ChromaReader:
             if len(known) + len(read) > _KEPT_VECTORS:
                 self._kept = {}
             self._kept.update((i, found[i]) for i in read)
-        return {i: float(row @ vector) for i, (_, row) in found.items()}
+        return {i: rounded(float(row @ vector)) for i, (_, row) in found.items()}
 
     def vectors(self, source_class: SourceClass, ids: Collection[str]) -> tuple[list[str], Vectors]:
         """Stored vectors of the ids that exist, (n, dimension), in the order of the returned ids."""
