@@ -62,7 +62,7 @@ OWNERS = {
     "tantivy": tuple(f"stores/embedded/keywords/{name}.py" for name in ("document", "index", "stemmer", "writer")),
     "psycopg": tuple(
         f"stores/postgres/{name}.py"
-        for name in ("connect", "copying", "migrate", "passages", "roles", "store", "write")
+        for name in ("connect", "copying", "migrate", "passages", "roles", "store", "workplace", "write")
     ),
     "psycopg_pool": ("stores/postgres/connect.py",),
     "mcp": ("server/http/profiles.py", "server/mcp.py", "server/stdio.py"),

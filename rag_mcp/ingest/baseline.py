@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from rag_mcp.errors import StoreDamaged, StoreEmpty
 from rag_mcp.ingest.context import Context
-from rag_mcp.stores.embedded.generations import Generation
-from rag_mcp.stores.embedded.manifest_file import read_manifest
+from rag_mcp.stores.base import LiveSnapshot
 from rag_mcp.stores.manifest import FileEntry, Manifest
 
 __all__ = ["Baseline", "open_baseline"]
@@ -20,7 +19,7 @@ class Baseline:
     """``manifest`` is the live generation's; None, with the reason in ``rebuilt_because`` unless there was no generation,
     when everything must be built anew."""
 
-    live: Generation | None
+    live: LiveSnapshot | None
     manifest: Manifest | None
     rebuilt_because: str | None
 
@@ -42,7 +41,7 @@ class Baseline:
         replaced. None where nothing has been published yet."""
         if self.manifest is not None:
             return len(self.manifest.files)
-        return self.live.info.files if self.live is not None else None
+        return self.live.file_count if self.live is not None else None
 
     def derived_as(self, derivation: Mapping[str, object]) -> bool:
         return self.manifest is not None and dict(self.manifest.derivation) == derivation
@@ -71,12 +70,12 @@ def open_baseline(run: Context) -> Iterator[Baseline]:
     yield nothing
 
 
-def _judged(run: Context, live: Generation) -> Baseline:
+def _judged(run: Context, live: LiveSnapshot) -> Baseline:
     if run.options.full or run.options.clean or run.options.re_embed:
         return Baseline(live, None, run.damage or "asked for")
     if dict(live.info.identity) != run.identity:
         return Baseline(live, None, "another embedder, chunker or index format")
     try:
-        return Baseline(live, read_manifest(live.manifest_path), None)
+        return Baseline(live, live.manifest(), None)
     except StoreDamaged as error:
         return Baseline(live, None, str(error))

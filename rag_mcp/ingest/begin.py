@@ -17,8 +17,8 @@ from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import read_stat_cache
 from rag_mcp.places import is_inside
-from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.place import resolve_store, store_folder, store_root
+from rag_mcp.stores.embedded.workplace import EmbeddedWorkplace
 
 __all__ = ["begin_run", "corpus_folder"]
 
@@ -29,7 +29,7 @@ def begin_run(
 ) -> Iterator[Context]:
     """Hold the writer lock. Raises CorpusError, PolicyError, StoreLocked, StoreReadOnly or EmbedderError."""
     root, policy = corpus_folder(config.corpus_root), load_policy(config.policy_path)
-    store = GenerationStore(store_root(config))
+    store = EmbeddedWorkplace(store_root(config))
     _check_apart(root, resolve_store(store_folder(config)))
     step = on_step or (lambda _: None)
     with store.writer_lock(), Spool(store.folder) as spool:

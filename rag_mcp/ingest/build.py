@@ -12,7 +12,6 @@ from rag_mcp.ingest.next import Next
 from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.withdrawals import record_withdrawals
 from rag_mcp.stores.base import Changes, KnownVectors, StoreWrite
-from rag_mcp.stores.embedded.write import begin_write
 
 __all__ = ["BuildJob", "build_generation"]
 
@@ -35,7 +34,7 @@ def build_generation(job: BuildJob) -> int:
     """
     live = job.base.live
     upon = live if job.base.manifest is not None else None
-    with begin_write(job.run.store, live=upon, parent=live.number if live is not None else None) as write:
+    with job.run.store.begin_write(live=upon, parent=live.number if live is not None else None) as write:
         _build(job, write)
     job.run.on_step(Step.PUBLISHED)
     return write.number

@@ -14,10 +14,8 @@ from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.plan import FilePlan
 from rag_mcp.ingest.statcache import status_of, write_stat_cache
 from rag_mcp.ingest.withdrawals import settle_withdrawals
-from rag_mcp.stores.embedded.collector import KEPT_GENERATIONS, collect_for_good
 from rag_mcp.stores.embedded.converted import ConvertedTexts
 from rag_mcp.stores.embedded.files import writing
-from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.manifest import Manifest
 
 __all__ = ["collect", "remember"]
@@ -45,11 +43,8 @@ def collect(run: Context, manifest: Manifest, *, published: bool) -> None:
     """Remove what nobody needs any more. What was published stays so when this fails; the next run does it again."""
     try:
         with writing(run.store.root):
-            if not published and run.store.pointer_problem() is not None:
-                _point_anew(run)
             settle_withdrawals(run, manifest)
-            run.store.sweep()
-            collect_for_good(run.store, asked=run.options.clean, keep=KEPT_GENERATIONS)
+            run.store.tidy(published=published, erase=run.options.clean)
             ConvertedTexts(run.store.root).trim(_converted(manifest))
         run.on_step(Step.COLLECTED)
         if published:
@@ -67,12 +62,6 @@ def _converted(manifest: Manifest) -> set[str]:
     }
 
 
-def _point_anew(run: Context) -> None:
-    live = run.store.current()
-    if live is not None:
-        run.store.point_to(live)
-
-
 def _trim_cache(run: Context) -> None:
     """Drop cached vectors that no kept generation uses, once there are many: a reverted edit or another branch
     checked out again is then mostly free, and the cache stays in proportion to the store."""
@@ -81,7 +70,7 @@ def _trim_cache(run: Context) -> None:
     keep: dict[str, set[str]] = {}
     for number in run.store.numbers():
         try:
-            manifest = read_manifest(run.store.path(number) / "manifest.json")
+            manifest = run.store.manifest_of(number)
         except StoreDamaged:
             return  # what it uses is unknown: keep everything
         keep.setdefault(str(manifest.identity["embedder"]), set()).update(manifest.text_keys())

@@ -16,9 +16,8 @@ from rag_mcp.ingest.claim import Claim
 from rag_mcp.ingest.options import CONVERTER_VERSION, GUARD_VERSION, IngestOptions, Progress, Step
 from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import StatCache
-from rag_mcp.stores.embedded.formats import INDEX_FORMATS
-from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.manifest import METADATA_VERSION
+from rag_mcp.stores.workplace import Workplace
 from rag_mcp.text.chunking import CHUNKER_VERSION
 from rag_mcp.text.limits import ChunkLimits
 
@@ -61,7 +60,7 @@ class Context:
     options: IngestOptions
     root: Path
     policy: Policy
-    store: GenerationStore
+    store: Workplace
     claim: Claim
     stats: StatCache
     embedder: LazyEmbedder
@@ -84,7 +83,7 @@ class Context:
             "embedder_name": embedder.name,
             "dimension": embedder.dimension,
             "chunker": [CHUNKER_VERSION, *astuple(self.chunk_limits)],
-            "indexes": dict(INDEX_FORMATS),
+            "indexes": dict(self.store.formats),
         }
 
     @property

@@ -7,29 +7,26 @@ from collections.abc import Mapping
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
 from rag_mcp.models import Chunk, Passage, SourceClass
-from rag_mcp.stores.embedded.generations import Generation
-from rag_mcp.stores.embedded.keywords import TantivyReader
+from rag_mcp.stores.base import LiveSnapshot
 from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.series import series_of
 
 __all__ = ["restore_file", "stored_chunks"]
 
 
-def stored_chunks(live: Generation | None, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
+def stored_chunks(live: LiveSnapshot | None, source_class: SourceClass, ids: set[str]) -> Mapping[str, Chunk]:
     """The records with these ids. Raises StoreDamaged when there is no index, or it lacks one."""
     if live is None:
         raise StoreDamaged("No index holds the records that are needed.")
-    reader = TantivyReader(live.keywords_path)
-    try:
-        chunks = reader.fetch([source_class], ids)
-    finally:
-        reader.close()
+    chunks = live.records(source_class, ids)
     if chunks.keys() != ids:
         raise StoreDamaged(f"The index lacks {len(ids - chunks.keys())} passages that it should hold.")
     return chunks
 
 
-def restore_file(path: str, entry: FileEntry, live: Generation | None, *, notices: tuple[str, ...] = ()) -> ParsedFile:
+def restore_file(
+    path: str, entry: FileEntry, live: LiveSnapshot | None, *, notices: tuple[str, ...] = ()
+) -> ParsedFile:
     """Rebuild what parsing gave. Raises StoreDamaged when there is no index, or it lacks a passage."""
     if live is None:
         raise StoreDamaged(f"{path} can't be read, and no index holds its last state.")

@@ -24,7 +24,7 @@ from rag_mcp.ingest.plan import make_plan
 from rag_mcp.ingest.report import summarise
 from rag_mcp.ingest.walk import CorpusListing, read_file, walk_corpus
 from rag_mcp.models import IngestSummary
-from rag_mcp.stores.embedded.lastrun import LastRun, write_last_run
+from rag_mcp.stores.workplace import LastRun
 
 __all__ = ["run_ingest"]
 
@@ -99,7 +99,7 @@ def _leave_notes(run: Context, summary: IngestSummary) -> None:
     except OSError as error:  # the generation says it too
         _log.warning("the store's folder of documents can't be noted: %s", error.strerror)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    write_last_run(run.store.root, _note(run.policy, finished, summary))
+    run.store.note_run(_note(run.policy, finished, summary))
 
 
 def _note(policy: Policy, finished: str, summary: IngestSummary) -> LastRun:

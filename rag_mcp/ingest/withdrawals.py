@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rag_mcp.access.withdrawal import Withdrawals
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.ingest.baseline import Baseline
 from rag_mcp.ingest.context import Context
-from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.manifest_file import read_manifest
-from rag_mcp.stores.embedded.withdrawn import read_withdrawals, settled, withdraw, write_withdrawals
+from rag_mcp.stores.embedded.withdrawn import settled, withdraw
 from rag_mcp.stores.manifest import Manifest
+from rag_mcp.stores.workplace import Workplace
 
 __all__ = ["record_withdrawals", "settle_withdrawals"]
 
@@ -20,7 +18,7 @@ __all__ = ["record_withdrawals", "settle_withdrawals"]
 def record_withdrawals(run: Context, manifest: Manifest, number: int, base: Baseline | None = None) -> None:
     """Record what kept generations must not show once ``number``, which holds ``manifest``, is live."""
     numbers = run.store.numbers()
-    known = _known(run.store)
+    known = run.store.withdrawals()
     if known is not None and base is not None and base.manifest and base.live and numbers[-1:] == [base.live.number]:
         before = [base.manifest]  # what older ones hold besides was recorded when this one was published
     else:
@@ -33,7 +31,7 @@ def record_withdrawals(run: Context, manifest: Manifest, number: int, base: Base
         oldest=min(numbers, default=number),
         on_disk=lambda path: _is_there(run.root / path),
     )
-    write_withdrawals(run.store.root, record)
+    run.store.note_withdrawals(record)
 
 
 def _is_there(path: Path) -> bool:
@@ -49,24 +47,16 @@ def _is_there(path: Path) -> bool:
 
 def settle_withdrawals(run: Context, manifest: Manifest) -> None:
     """Let go of what the corpus holds again: a run that was killed may have recorded it without publishing."""
-    known = _known(run.store)
+    known = run.store.withdrawals()
     if known is None:
         record_withdrawals(run, manifest, run.store.next_number())
     elif (left := settled(known, manifest)) != known:
-        write_withdrawals(run.store.root, left)
+        run.store.note_withdrawals(left)
 
 
-def _known(store: GenerationStore) -> Withdrawals | None:
-    """None when there is no record that can be read: the kept generations then say what it must hold."""
-    try:
-        return read_withdrawals(store.root)
-    except StoreDamaged:
-        return None
-
-
-def _manifest(store: GenerationStore, number: int) -> Manifest | None:
+def _manifest(store: Workplace, number: int) -> Manifest | None:
     """None for a generation whose manifest is damaged: it can't be served either."""
     try:
-        return read_manifest(store.path(number) / "manifest.json")
+        return store.manifest_of(number)
     except StoreDamaged:
         return None

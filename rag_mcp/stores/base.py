@@ -22,6 +22,7 @@ __all__ = [
     "KeywordHit",
     "KeywordReader",
     "KnownVectors",
+    "LiveSnapshot",
     "PassageFilter",
     "Snapshot",
     "SnapshotInfo",
@@ -194,6 +195,21 @@ class Snapshot(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class LiveSnapshot(Snapshot, Protocol):
+    """What the next state is built upon."""
+
+    @property
+    def file_count(self) -> int: ...
+
+    def resized(self) -> list[str]:
+        """What is missing or cut short, by a check that costs next to nothing."""
+        ...
+
+    def records(self, source_class: SourceClass, ids: Collection[str]) -> dict[str, Chunk]:
+        """The records that are there; nothing else is examined."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.errors import StoreDamaged
-from rag_mcp.models import SourceClass
+from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.embedded.files import file_digest, owners_only
 from rag_mcp.stores.embedded.manifest_file import read_manifest
 from rag_mcp.stores.manifest import Manifest
@@ -87,6 +87,16 @@ class Generation:
     def manifest(self) -> Manifest:
         """Raises StoreDamaged."""
         return read_manifest(self.manifest_path)
+
+    @property
+    def file_count(self) -> int:
+        return self.info.files
+
+    def records(self, source_class: SourceClass, ids: Collection[str]) -> dict[str, Chunk]:
+        from rag_mcp.stores.embedded.keywords import TantivyReader
+
+        with contextlib.closing(TantivyReader(self.keywords_path)) as reader:
+            return reader.fetch([source_class], ids)
 
     def open_keywords(
         self, *, needed: Collection[SourceClass], partial: bool = False, scratch: Path | None = None

@@ -55,6 +55,10 @@ class GenerationStore:
         self.folder = root / "generations"
         self.cache_path = root / "embeddings.sqlite"
 
+    @property
+    def place(self) -> str:
+        return str(self.root)
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def marker(self) -> tuple[int, ...] | None:

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_mcp.models import Notice, Skipped, SourceClass
 from rag_mcp.stores.embedded.files import note_text, read_json
+from rag_mcp.stores.workplace import LastRun
 
 __all__ = ["LastRun", "read_last_run", "write_last_run"]
 
 _NAME = "last-run.json"
-
-
-@dataclass(frozen=True, slots=True)
-class LastRun:
-    """``classes`` are those that what is said of a source tells of, by the policy of the ingest."""
-
-    finished_at: str
-    skipped: tuple[Skipped, ...]
-    notices: tuple[Notice, ...] = ()
-    classes: Mapping[str, frozenset[SourceClass]] = field(default_factory=dict)
-
-    def classes_of(self, source: str) -> frozenset[SourceClass]:
-        """All there are where the note does not say, as those of older versions do not."""
-        return self.classes.get(source, frozenset(SourceClass))
 
 
 def write_last_run(root: Path, last: LastRun) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 from rag_mcp.config import Config
 from rag_mcp.places import same_folder
+from rag_mcp.stores.workplace import Owner
 
 __all__ = ["OWNER_FILE", "Owner", "collection_root", "default_store", "made_from", "made_here", "read_owner"]
 
@@ -24,16 +24,6 @@ DEFAULT_COLLECTION = Config().collection
 # File systems take 255 bytes for a name.
 _MAX_NAME_BYTES = 200
 _SAMPLE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The folder a store was made from, and the store's own id, which stays when either is moved. ``named`` is the path its
-    operator gave: a link that is set to the next release is still the same place."""
-
-    root: Path
-    store_id: str
-    named: str = field(default="", compare=False)
 
 
 def read_owner(store: Path) -> Owner | None:

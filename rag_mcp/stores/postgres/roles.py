@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CLASS_TABLES", "grant_roles", "hide_statistics", "role_of", "roles_of"]
 
 CLASS_TABLES = ("plane", "chunk", "embedding", "segment", "post", "gone", "file")
-_OPEN_TABLES = ("generation", "live", "schema_version")
+_OPEN_TABLES = ("generation", "live", "last_run", "schema_version")
 _TELLING_COLUMNS = ("reltuples", "relpages", "relallvisible", "relallfrozen")
 _TELLING = (
     "proname like 'pg\\_stat\\_get\\_%' and pronargs = 1 and proargtypes[0] = 'oid'::regtype"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rag_mcp.errors import StoreDamaged
-from rag_mcp.models import SourceClass
+from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.base import KeywordReader, VectorReader
 from rag_mcp.stores.manifest import Manifest
 from rag_mcp.stores.postgres.connect import Database
@@ -26,8 +26,10 @@ __all__ = ["PostgresSnapshot"]
 class PostgresSnapshot:
     """Its rows stay as long as the generation is kept: a ``lease`` tells whether it is, and sees it whole to its end."""
 
-    def __init__(self, database: Database, number: int) -> None:
+    def __init__(self, database: Database, number: int, *, whole: bool = False) -> None:
+        """``whole`` for the writer, who may see everything."""
         self._database = database
+        self._whole = whole
         self.info: StateInfo = info_of(database, number)
 
     @property
@@ -55,12 +57,28 @@ class PostgresSnapshot:
         )
         rows = self._database.rows(query, (build, number, number))
         entries = {json.loads(path): load_entry(entry) for path, entry in rows}
+        rejected: dict[str, list[str]] = {}
+        if self._whole:
+            for (files,) in self._database.rows("select files from rejected where generation = %s", (number,)):
+                rejected = json.loads(files)
         return Manifest(
             identity=self.info.identity,
             derivation=self.info.derivation,
             files={path: entry for path, (entry, _) in entries.items()},
+            rejected={path: (row[0], row[1]) for path, row in rejected.items()},
             notices={path: notices for path, (_, notices) in entries.items() if notices},
         )
+
+    @property
+    def file_count(self) -> int:
+        return len(self.manifest().files)
+
+    def resized(self) -> list[str]:
+        """A database knows itself when something is missing."""
+        return []
+
+    def records(self, source_class: SourceClass, ids: Collection[str]) -> dict[str, Chunk]:
+        return PassageRows(self._database, self.number, self.info.build).chunks([source_class], ids)
 
     def open_keywords(
         self, *, needed: Collection[SourceClass], partial: bool = False, scratch: Path | None = None

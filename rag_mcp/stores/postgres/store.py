@@ -10,6 +10,7 @@ from rag_mcp.errors import StoreDamaged, StoreEmpty, StoreError, StoreLocked
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.postgres.connect import Database, connected, translated
 from rag_mcp.stores.postgres.migrate import migrate
+from rag_mcp.stores.postgres.roles import CLASS_TABLES
 from rag_mcp.stores.postgres.snapshot import PostgresSnapshot
 from rag_mcp.stores.postgres.write import point_to
 
@@ -61,13 +62,13 @@ class PostgresStore:
         """Of all generations that are kept, ascending."""
         return [number for (number,) in self.database.rows("select number from generation order by number")]
 
-    def open(self, number: int | None = None) -> PostgresSnapshot:
-        """A generation (default: the live one). Raises StoreEmpty when there is none, StoreDamaged when it is gone."""
+    def open(self, number: int | None = None, *, whole: bool = False) -> PostgresSnapshot:
+        """A generation (default: the live one), ``whole`` for the writer. Raises StoreEmpty when there is none, StoreDamaged when it is gone."""
         with self.database.reading():
             wanted = self.current() if number is None else number
             if wanted is None:
                 raise StoreEmpty("Nothing has been ingested into this store yet. Run: rag-mcp ingest CORPUS --db DB")
-            return PostgresSnapshot(self.database, wanted)
+            return PostgresSnapshot(self.database, wanted, whole=whole)
 
     # --- writing ---
 
@@ -111,6 +112,16 @@ class PostgresStore:
                 connection.execute("delete from generation where number = any(%s)", (dropped,))
                 _sweep(connection)
         return dropped
+
+    def vacuum(self, connection: Connection[Any]) -> None:
+        """Have what was deleted leave the files of the database; its backups and its log may hold it still."""
+        with translated():
+            connection.commit()
+            connection.autocommit = True
+            try:
+                connection.execute(f"vacuum {', '.join(CLASS_TABLES)}".encode())
+            finally:
+                connection.autocommit = False
 
 
 def _sweep(connection: Connection[Any]) -> None:

@@ -123,6 +123,8 @@ class PostgresWrite:
     def publish(self) -> None:
         with translated():
             point_to(self._connection, self.number)
+            if self._live is None:  # the planner knows nothing of tables that were just filled
+                self._connection.execute("analyze chunk, embedding, post, file")
             self._connection.commit()
 
     # --- parts ---

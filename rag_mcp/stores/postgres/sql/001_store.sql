@@ -100,7 +100,14 @@ create table file (
     primary key (class, key, build, added)
 ) partition by list (class);
 
--- For the writer alone: files left out for their content, by generation.
+-- When the last run looked at the corpus.
+create table last_run (
+    only_row boolean primary key default true check (only_row),
+    finished_at text not null
+);
+
+-- For the writer alone: files left out for their content, by generation, and what it notes of the store, as JSON.
+create table note (name text primary key, value text not null);
 create table rejected (generation int primary key references generation (number) on delete cascade, files text not null);
 
 do $$
