@@ -178,6 +178,8 @@ class Config:
     )
     log_level: str = _choice("debug", "info", "warning", "error", default="warning")
     log_format: str = _choice("text", "json", default="text")
+    # Address of a store in Postgres; db_path is then a folder for what only this machine keeps of it.
+    database: str = field(default="", repr=False)
     roots: Mapping[str, Path] = field(default_factory=dict)
     policies: Mapping[str, Path] = field(default_factory=dict)
     as_given: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -17,8 +17,9 @@ from rag_mcp.ingest.options import IngestOptions, Progress, Step
 from rag_mcp.ingest.spool import Spool
 from rag_mcp.ingest.statcache import read_stat_cache
 from rag_mcp.places import is_inside
-from rag_mcp.stores.embedded.place import resolve_store, store_folder, store_root
+from rag_mcp.stores.embedded.place import local_folder, resolve_store, store_folder, store_root
 from rag_mcp.stores.embedded.workplace import EmbeddedWorkplace
+from rag_mcp.stores.workplace import Workplace
 
 __all__ = ["begin_run", "corpus_folder"]
 
@@ -29,10 +30,8 @@ def begin_run(
 ) -> Iterator[Context]:
     """Hold the writer lock. Raises CorpusError, PolicyError, StoreLocked, StoreReadOnly or EmbedderError."""
     root, policy = corpus_folder(config.corpus_root), load_policy(config.policy_path)
-    store = EmbeddedWorkplace(store_root(config))
-    _check_apart(root, resolve_store(store_folder(config)))
     step = on_step or (lambda _: None)
-    with store.writer_lock(), Spool(store.folder) as spool:
+    with _workplace(config, root) as store, Spool(store.folder) as spool:
         step(Step.LOCKED)
         claim = claimed(store, root, os.path.abspath(config.corpus_root or root), adopt=options.adopt)
         stats = read_stat_cache(store.root / "stat-cache.json", str(root))
@@ -49,6 +48,22 @@ def begin_run(
             progress=progress or (lambda *_: None),
             on_step=step,
         )
+
+
+@contextmanager
+def _workplace(config: Config, root: Path) -> Iterator[Workplace]:
+    """Where the run writes, its writer lock held."""
+    if config.database:
+        from rag_mcp.stores.postgres.place import held_workplace
+
+        _check_apart(root, local_folder(config))
+        with held_workplace(config) as place:
+            yield place
+        return
+    store = EmbeddedWorkplace(store_root(config))
+    _check_apart(root, resolve_store(store_folder(config)))
+    with store.writer_lock():
+        yield store
 
 
 def corpus_folder(given: Path | None) -> Path:

@@ -9,7 +9,7 @@ from rag_mcp.config import Config
 from rag_mcp.errors import ConfigError
 from rag_mcp.stores.embedded.owner import DEFAULT_COLLECTION, collection_root, default_store
 
-__all__ = ["corpora_of", "is_foreign_chroma", "resolve_store", "store_folder", "store_root"]
+__all__ = ["corpora_of", "is_foreign_chroma", "local_folder", "resolve_store", "store_folder", "store_root"]
 
 
 def corpora_of(config: Config) -> dict[str, Config]:
@@ -31,6 +31,16 @@ def store_folder(config: Config) -> Path:
     if config.corpus_root is not None:
         return default_store(config.corpus_root, config.collection)
     raise ConfigError("No store: set RAG_MCP_DB_PATH or pass --db. One is made by: rag-mcp ingest FOLDER --db PATH")
+
+
+def local_folder(config: Config) -> Path:
+    """Where this machine keeps what is its own of a store that lies elsewhere: caches, and levels fitted here. Beside the
+    corpus, unless a folder is given. Raises ConfigError when neither is known."""
+    folder = config.db_path
+    if folder is None:
+        folder = store_folder(config)
+        folder = folder.with_name(f"{folder.name.removesuffix('.store')}.shared")
+    return collection_root(folder, config.collection)
 
 
 def store_root(config: Config) -> Path:
