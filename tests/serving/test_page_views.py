@@ -17,7 +17,7 @@ from support import Library, growth
 import rag_mcp.server.page
 from rag_mcp.config import Config
 from rag_mcp.requests import ListRequest, SearchRequest
-from rag_mcp.server.page.ask import arguments_of
+from rag_mcp.server.page.ask import arguments_of, show_ask
 from rag_mcp.server.page.document import stretches
 from rag_mcp.server.page.registry import VIEWS
 from rag_mcp.server.page.rights import ProfileBook
@@ -95,6 +95,17 @@ def test_what_strict_withholds_is_what_normal_adds_and_how_far_it_is_from_medium
     for hit in low:
         assert f"{hit['explain']['levels']['medium'] - hit['score']:.3f} below medium" in withheld
     assert 'id="withheld"' not in auditor.get("/page/ask", params={**given, "confidence": "normal"}).text
+
+
+def test_a_question_that_found_nothing_is_asked_once(library):
+    asked = []
+
+    def tool(name, arguments):
+        asked.append(arguments)
+        return Caller(library, "auditor").ask(name, **{**arguments, "explain": True})
+
+    shown = show_ask(SimpleNamespace(given={"query": "xyzzyplugh", "mode": "fts"}, tool=tool))
+    assert shown.data["answer"]["reason"] == "no_results" and len(asked) == 1 and not shown.data["withheld"]
 
 
 def test_each_score_stands_against_medium_and_high_and_what_each_feature_added_sums_up(library, auditor):

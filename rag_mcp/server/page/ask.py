@@ -86,8 +86,10 @@ def as_given(answer: Payload) -> Payload:
 
 
 def _withheld(asked: Asked, arguments: Mapping[str, object], answer: Payload) -> list[dict[str, Any]]:
-    """The passages that a strict question leaves out of what a normal one gives."""
-    if not answer["ok"] or answer["explain"]["confidence"] != Gate.STRICT:
+    """The passages that a strict question leaves out of what a normal one gives; where nothing was found none is asked, and
+    the log of gaps has the question once."""
+    asked_strict = answer["ok"] and answer["explain"]["confidence"] == Gate.STRICT
+    if not asked_strict or answer.get("reason") not in (None, Reason.STRICT_BLOCKED_LOW):
         return []
     normal = asked.tool("search_knowledge", {**arguments, "confidence": Gate.NORMAL.value, "explain": "true"})
     return [result for result in normal["results"] if result["confidence"] == Level.LOW]
