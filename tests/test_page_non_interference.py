@@ -37,6 +37,8 @@ def every_view(questions: list[str], paths: list[str]) -> Pages:
     pages += [("ask", {"query": question, "k": "20"}) for question in questions]
     pages += [("ask", {"query": questions[0], "source_class": name, "confidence": "normal"}) for name in CLASSES]
     pages += [("document", {"source": path}) for path in (*paths, *NAMES)]
+    pages += [("series", {"source": path}) for path in paths]
+    pages += [("series", {"source_class": name}) for name in CLASSES]
     pages += [("documents", {"source_class": name, "limit": "2"}) for name in ("all", *CLASSES)]
     pages += [("documents", {"linked_to": name}) for name in NAMES[:3]]
     pages += [("documents", {"prefix": prefix}) for prefix in ("docs", "docs/denied", "journal")]
@@ -86,13 +88,14 @@ def test_nothing_hidden_changes_a_byte_of_any_page(profile):
         hidden |= {f"{FOLDERS[name]}/{day}": log for day in days if ending == "md"}
         hidden |= {f"{FOLDERS[name]}/pier/tide-table.{ending}": f"{head}# Tide\n\nharbour lamp zyxcanary [[lamp]]\n"}
         hidden |= {
+            f"{FOLDERS[name]}/bytes-zyxcanary.{ending}": b"\0\0\xff",
             f"{FOLDERS[name]}/copy.{ending}": "COPY",
             f"{FOLDERS[name]}/zyxcanary/b.{ending}": f"{lamp}zyxcanary\n",
         }
     hidden |= {"docs/denied/lamp.md": "COPY", "docs/lamp1.draft.md": f"{head}# Lamp\n\nThe harbour lamp.\n"}
     hidden |= {
         "docs/lamp2.md": f"---\naccess: none\n---\n{head}# Lamp\n\nharbour\n",
-        "docs/bytes-zyxcanary.md": b"\0\0\xff",
+        "docs/denied/bytes-zyxcanary.md": b"\0\0\xff",
     }
     questions = ["tide gauge eleven", "harbour lamp", "zyxcanary", "harbour lamp ERR-7731"]
     assert_no_view_differs(profile, visible, hidden, questions)

@@ -19,7 +19,7 @@ from rag_mcp.evaluation.metrics import METRICS
 from rag_mcp.evaluation.plots import curves, histograms, reliability_diagram
 from rag_mcp.evaluation.tables import number, probability
 
-__all__ = ["render"]
+__all__ = ["gate_charts", "render"]
 
 
 def render(
@@ -131,11 +131,19 @@ def _gate(report: Mapping[str, Any], mode: str, *, is_open: bool) -> str:
         + _gate_table(gate)
         + f'<p class="note">Calibration error (10 bins) {number(gate["ece"])}, Brier score {number(gate["brier"])}.</p>'
         + '<div class="plots">'
-        + _figure("Best score, in and out of scope", histograms(_groups(report, mode), marks=_marks(gate)))
-        + _figure("If the threshold stood elsewhere", _sweep(gate))
-        + _figure("Is the score a probability?", reliability_diagram(gate["reliability"]))
+        + "".join(_figure(caption, chart) for caption, chart in gate_charts(report, mode))
         + "</div></details></section>"
     )
+
+
+def gate_charts(report: Mapping[str, Any], mode: str) -> list[tuple[str, str]]:
+    """What each chart shows, and the chart as SVG, whose words are escaped."""
+    gate = report["modes"][mode]["gate"]
+    return [
+        ("Best score, in and out of scope", histograms(_groups(report, mode), marks=_marks(gate))),
+        ("If the threshold stood elsewhere", _sweep(gate)),
+        ("Is the score a probability?", reliability_diagram(gate["reliability"])),
+    ]
 
 
 def _gate_table(gate: Mapping[str, Any]) -> str:

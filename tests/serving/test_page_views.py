@@ -397,7 +397,7 @@ def check_inert(text: str) -> None:
     known = (
         "!doctype html head meta title link body a header nav ul li form button section p strong span main h1 h2 h3 div label"
         " input select option details summary small ol article svg rect line bdi pre code table thead tbody tfoot tr th td"
-        " footer aside em"
+        " footer aside em dl dt dd br text"
     )
     assert tags <= set(known.split())
     assert not re.search(r"<[^>]*\s(?:on\w+|style|srcdoc|formaction)\s*=[^>]*>", re.sub(r'"[^"]*"', '""', text))
@@ -412,10 +412,10 @@ def test_nothing_of_the_page_turns_escaping_off():
         path.name: path.read_text(encoding="utf-8") for path in PAGE.rglob("*") if path.suffix in (".py", ".html")
     }
     assert len(sources) > 10
-    found = [
-        name for name, text in sources.items() if re.search(r"\|\s*safe\b|Markup|autoescape\s+false|__html__", text)
-    ]
-    assert found == []
+    off = re.compile(r"\|\s*safe\b|Markup\(|autoescape\s+false|__html__|\|\s*drawn\b")
+    found = {name: off.findall(text) for name, text in sources.items() if off.search(text)}
+    # The charts of an evaluation alone, whose words evaluation/plots escapes.
+    assert found == {"rendering.py": ["Markup("], "evaluation.html": ["|drawn"]}
     assert "autoescape=True" in sources["rendering.py"]
 
 

@@ -48,6 +48,8 @@ def _environment() -> jinja2.Environment:
     environment.globals["link"] = link
     environment.filters["tokens"] = _tokens
     environment.filters["moment"] = _moment
+    environment.filters["day"] = lambda written: written[:10]
+    environment.filters["drawn"] = _drawn
     environment.filters["pair"] = lambda value: (value, value)  # an option whose words are its value
     environment.filters["signed"] = lambda value: f"{value:+.2f}".replace("-", "\u2212")
     return environment
@@ -56,6 +58,13 @@ def _environment() -> jinja2.Environment:
 def _moment(written: str | None) -> str:
     """A time as the tools tell it, to the minute."""
     return "at no time" if written is None else f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _drawn(svg: str) -> object:
+    """A chart of evaluation.plots, which escapes the words in it."""
+    import markupsafe
+
+    return markupsafe.Markup(svg)
 
 
 def _tokens(text: str) -> int:
