@@ -14,7 +14,7 @@ __all__ = ["Tally", "tally"]
 _KINDS = 10
 _KIND_CHARS = 80
 _PARTICULARS = re.compile(r"[:;(]")
-_NUMBER = re.compile(r"[0-9][0-9,]*")
+_NUMBER = re.compile(r"(?<![\w-])[0-9][0-9,]*")
 
 
 @dataclass(frozen=True, slots=True)
