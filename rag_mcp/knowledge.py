@@ -16,7 +16,8 @@ from rag_mcp.ingest.options import IngestOptions, Progress
 from rag_mcp.models import About, IngestSummary
 from rag_mcp.requests import DocumentRequest, ListRequest, NoRequest, SearchRequest
 from rag_mcp.search.live import Live, LiveGeneration
-from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
+from rag_mcp.stores.embedded.published import EmbeddedPublished
+from rag_mcp.stores.published import PublishedStore
 
 __all__ = ["KnowledgeBase"]
 
@@ -33,9 +34,10 @@ class KnowledgeBase:
         self._config = config
         self._calibrated = calibrated
         self._policy_watch = PolicyWatch(config.policy_path)
-        self._withdrawals = WithdrawalWatch()
         self._last_rights: Rights | None = None
-        self._live = LiveGeneration(config, needed=lambda: self._access()[1].classes)
+        self._live = LiveGeneration(
+            _published(config), scratch=config.scratch_dir, needed=lambda: self._access()[1].classes
+        )
         self._embedder = embedder or LazyEmbedder(config)
 
     @classmethod
@@ -59,6 +61,7 @@ class KnowledgeBase:
     def close(self) -> None:
         """Stop following and let go of the store; running searches finish."""
         self._live.close()
+        self._live.store.close()
         self._embedder.close()
 
     @property
@@ -124,7 +127,7 @@ class KnowledgeBase:
         """What to tell before anything is asked, from the store's note: no index is opened."""
         from rag_mcp.search.description import presented
 
-        return (About("", presented(self._config, self._live.store, self._access, self._withdrawals)),)
+        return (About("", presented(self._config, self._live.store, self._access)),)
 
     def status(self) -> Status:
         """Freshness, integrity and inventory, filtered by profile."""
@@ -133,9 +136,9 @@ class KnowledgeBase:
         policy, profile = self._access()
         try:
             with self._live.lease() as live:
-                return build_status(live, self._rights(live), self._config, self.store_root)
+                return build_status(live, self._rights(live), self._config, self._live.store.last_run())
         except StoreAbsent as absent:
-            return status_without_store(absent, Rights(profile, policy), self._config, self.store_root)
+            return status_without_store(absent, Rights(profile, policy), self._config, self._live.store.last_run())
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
@@ -147,9 +150,17 @@ class KnowledgeBase:
         """What may be shown from ``live``. Raises PolicyError, and StoreDamaged for a generation that is not the
         newest when it can't be told what has been withdrawn from it."""
         policy, profile = self._access()
-        rights = Rights(profile, policy, self._withdrawals.since(self._live.store, live.generation.number))
+        rights = Rights(profile, policy, self._live.store.withdrawn_since(live.generation.number))
         last = self._last_rights
         if last is not None and last == rights:
             return last  # with all that was decided by them
         self._last_rights = rights
         return rights
+
+
+def _published(config: Config) -> PublishedStore:
+    if not config.database:
+        return EmbeddedPublished(config)
+    from rag_mcp.stores.postgres.published import PostgresPublished
+
+    return PostgresPublished(config)

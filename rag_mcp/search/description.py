@@ -10,9 +10,7 @@ from rag_mcp.access.profiles import ResolvedProfile, Rights
 from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError
 from rag_mcp.models import SourceClass
-from rag_mcp.stores.embedded.absent import live_generation
-from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.withdrawn import WithdrawalWatch
+from rag_mcp.stores.published import PublishedStore
 from rag_mcp.text.opening import FRONT_PAGES, is_front_page, one_description
 
 __all__ = ["described", "presented"]
@@ -26,17 +24,16 @@ def described(setting: str, rights: Rights, notes: Mapping[str, object]) -> str:
 
 def presented(
     config: Config,
-    store: GenerationStore,
+    store: PublishedStore,
     access: Callable[[], tuple[Policy, ResolvedProfile]],
-    withdrawals: WithdrawalWatch,
 ) -> str:
     """What is known without opening an index; nothing of a corpus whose policy or record of withdrawals can't be read."""
     words = config.description
     with contextlib.suppress(RagMcpError):
         policy, profile = access()
         words = words or policy.description
-        number = live_generation(store, config)
-        rights = Rights(profile, policy, withdrawals.since(store, number))
+        number = store.live_number()
+        rights = Rights(profile, policy, store.withdrawn_since(number))
         return described(config.description, rights, store.info(number).notes)
     return one_description(words)
 

@@ -157,7 +157,8 @@ class OpenGeneration:
                 raise StoreError("This generation has been closed.")
             self._users += 1
         try:
-            yield self
+            with self.generation.lease():
+                yield self
         finally:
             with self._lock:
                 self._users -= 1

@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rag_mcp.config import Config
 from rag_mcp.errors import RagMcpError, StoreDamaged, StoreError
 from rag_mcp.models import Mode, SourceClass
-from rag_mcp.stores.embedded.absent import absence, live_generation
-from rag_mcp.stores.embedded.generations import GenerationStore
-from rag_mcp.stores.embedded.place import store_root
+from rag_mcp.stores.published import PublishedStore
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.lazy import LazyEmbedder
@@ -69,23 +67,19 @@ class LiveGeneration:
     that is open. With none open, or one in doubt, they have to wait.
     """
 
-    def __init__(self, config: Config, *, needed: Callable[[], Collection[SourceClass]]) -> None:
+    def __init__(
+        self, store: PublishedStore, *, scratch: Path | None, needed: Callable[[], Collection[SourceClass]]
+    ) -> None:
         """``needed`` tells whose damage counts."""
-        self._config = config
+        self.store = store
+        self._scratch = scratch
         self._needed = needed
-        self._store: GenerationStore | None = None
         self._lock = threading.Lock()
         self._live: Live | None = None
         self._opening: tuple[Future[Live], float] | None = None
         self._tried_at = 0.0
         self._closed = threading.Event()
         self._follower: threading.Thread | None = None
-
-    @property
-    def store(self) -> GenerationStore:
-        if self._store is None or self._live is None:  # what lies there decides where the store is, until it is found
-            self._store = GenerationStore(store_root(self._config))
-        return self._store
 
     def read(self, work: Callable[[Live], _Answer]) -> _Answer:
         """Run ``work`` on the live generation; when that proves damaged, once more on the best one there is."""
@@ -211,7 +205,7 @@ class LiveGeneration:
 
     def _best(self, marker: tuple[int, ...] | None) -> tuple[OpenGeneration, tuple[int, ...] | None, str | None]:
         """The live generation, else the newest one that is whole, else what is left of the live one; with the reason."""
-        named = live_generation(self.store, self._config)
+        named = self.store.live_number()
         reason = self.store.pointer_problem()
         failed: StoreDamaged | None = None
         for number in [named, *(number for number in reversed(self.store.numbers()) if number != named)]:
@@ -235,14 +229,9 @@ class LiveGeneration:
     def _open(self, number: int, *, partial: bool = False) -> OpenGeneration:
         from rag_mcp.search.generation import OpenGeneration
 
+        generation = self.store.open(number)
         try:
-            generation = self.store.open(number)
-        except OSError as error:
-            raise absence(self._config, error) from error
-        try:
-            opened = OpenGeneration(
-                generation, scratch=self._config.scratch_dir, partial=partial, needed=self._needed()
-            )
+            opened = OpenGeneration(generation, scratch=self._scratch, partial=partial, needed=self._needed())
         except BaseException:
             generation.close()
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_mcp.access.policy import WITHHELD_BY, classes_told_of
@@ -15,8 +14,8 @@ from rag_mcp.models import Notice, Skipped
 from rag_mcp.search.documents import visible_counts
 from rag_mcp.search.doubts import other_policy
 from rag_mcp.stores.embedded.absent import corpus_note
-from rag_mcp.stores.embedded.lastrun import LastRun, read_last_run
 from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.workplace import LastRun
 from rag_mcp.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["build_status", "status_without_store", "visible_report"]
 
 
-def build_status(live: Live, rights: Rights, config: Config, root: Path) -> Status:
+def build_status(live: Live, rights: Rights, config: Config, last: LastRun | None) -> Status:
     """How what answers is, as far as ``rights`` show it. Requests are counted by the server, which puts them in."""
     opened = live.generation
-    last = read_last_run(root)
     skipped, notices = visible_report(last, rights, opened.manifest.files)
     failed = opened.vectors_failed()
     reasons = [reason for reason in (live.fallback, failed) if reason]
@@ -54,9 +52,9 @@ def build_status(live: Live, rights: Rights, config: Config, root: Path) -> Stat
     )
 
 
-def status_without_store(absent: StoreAbsent, rights: Rights, config: Config, root: Path) -> Status:
+def status_without_store(absent: StoreAbsent, rights: Rights, config: Config, last: LastRun | None) -> Status:
     """What there is to say where nothing is indexed."""
-    skipped, notices = visible_report(read_last_run(root), rights, {})
+    skipped, notices = visible_report(last, rights, {})
     return Status(
         ok=False,
         profile=rights.profile.name,

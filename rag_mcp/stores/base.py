@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -181,6 +182,10 @@ class Snapshot(Protocol):
 
     @property
     def info(self) -> SnapshotInfo: ...
+
+    def lease(self) -> AbstractContextManager[None]:
+        """One question is asked within: all of it sees this state. Raises StoreDamaged when it is gone."""
+        ...
 
     def manifest(self) -> Manifest:
         """Raises StoreDamaged."""

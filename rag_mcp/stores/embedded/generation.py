@@ -84,6 +84,10 @@ class Generation:
         """As ``changed_files``."""
         return changed_files(self.folder, self.info, below=below, trusted=trusted)
 
+    def lease(self) -> contextlib.AbstractContextManager[None]:
+        """It is pinned, and never changes."""
+        return contextlib.nullcontext()
+
     def manifest(self) -> Manifest:
         """Raises StoreDamaged."""
         return read_manifest(self.manifest_path)

@@ -86,6 +86,7 @@ class Database:
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Connection[Any]] | None = None
         self._own = threading.local()
+        self._closed = False
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -110,12 +111,14 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
-            pool, self._pool = self._pool, None
+            pool, self._pool, self._closed = self._pool, None, True
         if pool is not None:
             pool.close()
 
     def _opened(self) -> ConnectionPool[Connection[Any]]:
         with self._lock:
+            if self._closed:
+                raise StoreError("This store has been closed; open another one.")
             if self._pool is None:
                 self._pool = self._begun()
             return self._pool

@@ -54,12 +54,16 @@ def info_of(database: Database, number: int) -> StateInfo:
     with database.reading():
         rows = database.rows(_GENERATION, (number,))
         counts = database.rows("select class, docs from plane where generation = %s order by class", (number,))
+        openings = database.rows(
+            "select path, class, opening from file f join generation g on g.number = %s where opening <> ''"
+            " and f.build = g.build and f.added <= g.number and (f.removed is null or f.removed > g.number)",
+            (number,),
+        )
     if not rows:
         raise StoreDamaged(f"Generation {number} is no longer there.")
     found, parent, build, created_at, identity, derivation, notes = rows[0]
-    return StateInfo(
-        found, parent, build, created_at, json.loads(identity), json.loads(derivation), dict(counts), json.loads(notes)
-    )
+    told = {**json.loads(notes), "openings": {json.loads(path): (kind, text) for path, kind, text in openings}}
+    return StateInfo(found, parent, build, created_at, json.loads(identity), json.loads(derivation), dict(counts), told)
 
 
 def class_states(database: Database, number: int) -> dict[SourceClass, State]:

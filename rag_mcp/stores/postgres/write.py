@@ -11,6 +11,7 @@ from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.base import Changes, KnownVectors, StoreWrite
 from rag_mcp.stores.manifest import Manifest
+from rag_mcp.stores.passage import raw
 from rag_mcp.stores.postgres.connect import translated
 from rag_mcp.stores.postgres.copying import copy_rows, vector_bytes
 from rag_mcp.stores.postgres.files import dump_entry, key_of
@@ -90,11 +91,12 @@ class PostgresWrite:
                     self.build,
                     self.number,
                     json.dumps(path),
+                    raw(manifest.files[path].opening),
                     dump_entry(manifest.files[path], manifest.notices.get(path, ())),
                 )
                 for path in sorted(changed & manifest.files.keys())
             )
-            copy_rows(self._connection, "file", ("class", "key", "build", "added", "path", "entry"), rows)
+            copy_rows(self._connection, "file", ("class", "key", "build", "added", "path", "opening", "entry"), rows)
 
     def verify(self, manifest: Manifest) -> None:
         problems = [

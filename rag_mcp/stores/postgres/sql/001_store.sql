@@ -88,7 +88,7 @@ create table gone (
     primary key (class, build, no)
 ) partition by list (class);
 
--- One file of the corpus with its passages; key is a digest of the path, which may be longer than an index takes.
+-- One file of the corpus with its passages; opening is what a front page says of the corpus, path and entry are JSON, key is a digest of the path, which may be longer than an index takes.
 create table file (
     class text not null,
     key text collate "C" not null,
@@ -96,6 +96,7 @@ create table file (
     added int not null,
     removed int,
     path text not null,
+    opening text not null,
     entry text not null,
     primary key (class, key, build, added)
 ) partition by list (class);
