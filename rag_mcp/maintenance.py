@@ -104,7 +104,7 @@ def _causes(store: GenerationStore, target: int, record: Withdrawals) -> dict[st
     """Why documents of generation ``target`` stay hidden."""
     from rag_mcp.stores.embedded.manifest_file import read_manifest
 
-    held = read_manifest(store.path(target) / "manifest.json").files
+    held = read_manifest(store.path(target)).states
     return {
         path: {each.cause for each in several if each.since > target} - {Cause.RENAMED}
         for path, several in sorted(record.items())
@@ -122,9 +122,9 @@ def _split_deleted(
     manifests: dict[int, Manifest] = {}
     for number in store.numbers():
         with suppress(StoreDamaged):  # then it shows nothing either
-            manifests[number] = read_manifest(store.path(number) / "manifest.json")
+            manifests[number] = read_manifest(store.path(number))
     # Whichever generation is served while they are shown: each text counts that one of them holds.
-    held = {path: [each.files[path] for each in manifests.values() if path in each.files] for path in gone}
+    held = {path: [each.states[path] for each in manifests.values() if path in each.states] for path in gone}
     deleted = {
         path: Deleted(
             frozenset(
@@ -136,7 +136,7 @@ def _split_deleted(
         for path in gone
     }
     newest = manifests.get(max(store.numbers()))
-    indexed = {path: entry.source_class for path, entry in newest.files.items()} if newest is not None else {}
+    indexed = {path: entry.source_class for path, entry in newest.states.items()} if newest is not None else {}
     return split_deleted(deleted, look_everywhere(_corpus_of(config, store), store.root), indexed)
 
 
@@ -197,20 +197,21 @@ def repair(config: Config) -> list[str]:
 def _refill_cache(store: GenerationStore, number: int) -> int:
     """Vectors taken over; none when the vector index or the manifest can't be trusted."""
     from rag_mcp.stores.embedded.cache import EmbeddingCache
-    from rag_mcp.stores.embedded.manifest_file import read_manifest
+    from rag_mcp.stores.embedded.manifest_file import MANIFEST
     from rag_mcp.stores.embedded.vectors import ChromaReader, check_database
     from rag_mcp.stores.embedded.verify import changed_files
+    from rag_mcp.stores.manifest import stored_keys
 
     taken = 0
     try:
         with closing(store.open(number)) as generation:
-            if changed_files(generation.folder, generation.info, below=("chroma/", "manifest.json")):
+            if changed_files(generation.folder, generation.info, below=("chroma/", MANIFEST)):
                 return 0
             check_database(generation.chroma_path)
-            manifest = read_manifest(generation.manifest_path)
+            manifest = generation.manifest()
             cache = EmbeddingCache(store.cache_path, str(generation.info.identity["embedder"]))
             with closing(cache), closing(ChromaReader(generation.chroma_path)) as vectors:
-                for source_class, keys in manifest.keyed().items():
+                for source_class, keys in stored_keys(manifest.files.values()).items():
                     ids, rows = vectors.vectors(source_class, keys)
                     cache.put([keys[i] for i in ids], rows)
                     taken += len(ids)

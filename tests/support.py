@@ -73,7 +73,7 @@ class Library:
         return GenerationStore(self.store_path)
 
     def manifest(self):
-        return read_manifest(self.generations.path(self.generations.current()) / "manifest.json")
+        return read_manifest(self.generations.path(self.generations.current()))
 
     def dump(self) -> dict[str, dict[str, object]]:
         """{chunk id: whole record} of the live generation; fails when the two indexes do not hold the same ids."""

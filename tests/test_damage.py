@@ -85,7 +85,7 @@ def place(library: Library, name: str) -> Path:
     live = library.store_path / "generations" / "000002"
     if name in ("CURRENT", "embeddings.sqlite"):
         return library.store_path / name
-    if name in ("generation.json", "manifest.json"):
+    if name.startswith(("generation.json", "manifest")):
         return live / name
     if name == "format.json":
         return live / "keywords" / name
@@ -118,7 +118,7 @@ def test_an_undamaged_store_is_found_clean(library):
     assert forked_cli("verify", "--db", library.store_path).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["CURRENT", "generation.json", "manifest.json", "format.json"])
+@pytest.mark.parametrize("name", ["CURRENT", "generation.json", "manifest-recent.sqlite", "format.json"])
 def test_a_description_that_is_torn_or_gone_is_named_and_the_last_whole_state_answers(library, prepared, name):
     running = library.base()
     assert ask(library, running, "hybrid").generation == 2
@@ -209,7 +209,7 @@ def test_a_damaged_cache_costs_no_answer_and_is_filled_again_from_the_index(libr
 
 @pytest.mark.parametrize(
     "name",
-    ["CURRENT", "generation.json", "manifest.json", "format.json", "chroma.sqlite3", "data_level0.bin", ".store"],
+    ["CURRENT", "generation.json", "manifest.sqlite", "format.json", "chroma.sqlite3", "data_level0.bin", ".store"],
 )
 @pytest.mark.parametrize("damage", [scrambled, missing])
 def test_repair_and_the_next_ingest_both_heal_without_embedding_known_texts(library, prepared, tmp_path, name, damage):
@@ -255,7 +255,7 @@ def test_files_that_are_cut_or_gone_are_healed_by_a_run_with_nothing_else_to_do(
 
 
 def test_a_store_damaged_beyond_any_answer_says_what_to_do(library):
-    for path in (library.store_path / "generations").rglob("manifest.json"):
+    for path in (library.store_path / "generations").rglob("manifest.sqlite"):
         zeroed(path)
     base = library.base()
     with pytest.raises(StoreError, match="damaged"):

@@ -13,7 +13,7 @@ from support import Library
 
 from rag_mcp.errors import StoreError, StoreReadOnly
 from rag_mcp.ingest import collect
-from rag_mcp.stores.embedded import cache, files, generations, vectors, write
+from rag_mcp.stores.embedded import cache, files, generations, manifest_file, vectors, write
 from rag_mcp.stores.embedded.keywords import folder, translate, writer
 
 BEFORE = {f"n{number}.md": f"# Note {number}\n\nBody {number} about herons.\n" for number in range(6)}
@@ -63,7 +63,7 @@ WRITES = {
     "recent vectors": (write, "write_recent", no_space),
     "the copy of the keyword index": (folder, "_copy_tree", no_space),
     "terms": (writer.ClassWriter, "commit", full_for_tantivy),
-    "the manifest": (files.os, "replace", only_named("manifest.json", os.replace)),
+    "the manifest": (manifest_file, "_put", full_for_sqlite),
     "the description": (files.os, "replace", only_named("generation.json", os.replace)),
     "synced files": (generations, "fsync_tree", no_space),
     "synced folders": (generations, "fsync_folder", no_space),

@@ -107,7 +107,7 @@ def test_the_next_ingest_closes_a_store_that_was_open_and_says_so_before(library
 def test_closing_takes_rights_away_and_gives_none(library):
     library.write(NOTES)
     library.ingest()
-    sealed = library.store_path / "generations" / "000001" / "manifest.json"
+    sealed = library.store_path / "generations" / "000001" / "manifest.sqlite"
     sealed.chmod(0o444)
     library.ingest()
     assert stat.S_IMODE(sealed.stat().st_mode) == 0o400
@@ -160,7 +160,7 @@ INSIDE = (
     "generations/000001/chroma/chroma.sqlite3",
     "generations/000001/keywords/docs",
     "generations/000001/keywords/docs/meta.json",
-    "generations/000001/manifest.json",
+    "generations/000001/manifest.sqlite",
 )
 
 
@@ -221,7 +221,7 @@ def test_a_link_in_a_store_is_refused_by_name_and_what_it_leads_to_stays_as_it_i
             moved.rename(moved.with_suffix(""))
 
 
-@pytest.mark.parametrize("place", ["pin", "chroma/chroma.sqlite3", "keywords/docs", "manifest.json"])
+@pytest.mark.parametrize("place", ["pin", "chroma/chroma.sqlite3", "keywords/docs", "manifest.sqlite"])
 def test_a_reader_opens_no_generation_with_a_link_in_it(library, tmp_path, place):
     library.write(NOTES)
     library.ingest()

@@ -77,7 +77,7 @@ def damage_newest(library):
 
 def tear_indexes(library):
     newest = library.generations.path(max(library.generations.numbers()))
-    for file in [*newest.glob("keywords/**/*"), *newest.glob("chroma/**/*"), newest / "manifest.json"]:
+    for file in [*newest.glob("keywords/**/*"), *newest.glob("chroma/**/*"), newest / "manifest-recent.sqlite"]:
         if file.is_file():
             file.write_bytes(b"torn")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rag_mcp.errors import StoreDamaged, StoreEmpty
 from rag_mcp.ingest.context import Context
 from rag_mcp.stores.base import LiveSnapshot
-from rag_mcp.stores.manifest import FileEntry, Manifest
+from rag_mcp.stores.manifest import FileEntry, FileState, Manifest
 
 __all__ = ["Baseline", "open_baseline"]
 
@@ -28,6 +28,10 @@ class Baseline:
         return self.manifest.files if self.manifest is not None else {}
 
     @property
+    def states(self) -> Mapping[str, FileState]:
+        return self.manifest.states if self.manifest is not None else {}
+
+    @property
     def rejected(self) -> Mapping[str, tuple[str, str]]:
         return self.manifest.rejected if self.manifest is not None else {}
 
@@ -40,7 +44,7 @@ class Baseline:
         """How many files are indexed, also where they are not built upon (--full, another embedder): they would be
         replaced. None where nothing has been published yet."""
         if self.manifest is not None:
-            return len(self.manifest.files)
+            return len(self.manifest.states)
         return self.live.file_count if self.live is not None else None
 
     def derived_as(self, derivation: Mapping[str, object]) -> bool:

@@ -72,7 +72,7 @@ def check_same_files(
     from rag_mcp.text.decode import Undecodable, decode, text_digest
 
     try:
-        known = sorted(live.manifest().files.items())
+        known = list(live.manifest().states.items())
     except StoreDamaged:
         return  # it is built anew anyway, from whatever is here
     sample = known[:: max(1, len(known) // _SAMPLE)]

@@ -56,9 +56,9 @@ def collect(run: Context, manifest: Manifest, *, published: bool) -> None:
 def _converted(manifest: Manifest) -> set[str]:
     """The documents whose converted text may stay: not those that went, were left out, or have something masked."""
     return {
-        entry.sha256
-        for path, entry in manifest.files.items()
-        if entry.converted_from and not any(MASKED in text for text in manifest.notices.get(path, ()))
+        each.sha256
+        for path, each in manifest.states.items()
+        if each.converted_from and not any(MASKED in text for text in manifest.notices.get(path, ()))
     }
 
 

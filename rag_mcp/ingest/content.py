@@ -17,7 +17,7 @@ from rag_mcp.ingest.spool import SpooledMapping
 from rag_mcp.ingest.statcache import FileStat, status_of
 from rag_mcp.ingest.walk import CorpusFile, FileGone, FileRefused, FileUnreadable, read_file
 from rag_mcp.models import Skipped
-from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.manifest import FileState
 from rag_mcp.text.filetypes import converted_kind
 from rag_mcp.text.properties import local_day
 
@@ -36,8 +36,8 @@ class Content:
     """What each file is found to be. ``parsed`` is spooled: go through its keys. ``digests`` holds those of the files
     that were read, for the stat cache."""
 
-    unchanged: Mapping[str, FileEntry]
-    kept: Mapping[str, FileEntry]
+    unchanged: frozenset[str]
+    kept: frozenset[str]
     parsed: MutableMapping[str, ParsedFile]
     rejected: Mapping[str, tuple[str, str]]
     unreadable: tuple[Skipped, ...]
@@ -54,8 +54,8 @@ class _Rejection(NamedTuple):
 def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
     """Look into every file to read. What can't be read now, or is being written, stays as last indexed, unless it
     is of another class by now: what is indexed of it has the old one."""
-    unchanged, rejected, kept = dict(plan.unchanged), dict(plan.rejected), dict(plan.kept)
-    known = base.files if base.derived_as(run.derivation) else {}
+    unchanged, rejected, kept = set(plan.unchanged), dict(plan.rejected), set(plan.kept)
+    known = base.states if base.derived_as(run.derivation) else {}
     parsed: SpooledMapping[ParsedFile] = SpooledMapping(run.spool)
     waiting: dict[str, str] = {}
     digests: dict[str, tuple[FileStat, str]] = {}
@@ -63,8 +63,8 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
         file = plan.files[path]
         try:
             found = _read_one(run, file, known.get(path))
-            if isinstance(found, FileEntry):
-                unchanged[path] = found
+            if isinstance(found, FileState):
+                unchanged.add(path)
             elif isinstance(found, _Rejection):
                 rejected[path] = found
             else:
@@ -79,15 +79,15 @@ def read_content(run: Context, plan: FilePlan, base: Baseline) -> Content:
     for path in [path for path in parsed if _has_moved_on(run, plan.files[path].file)]:
         del parsed[path]
         waiting[path] = f"{_BEING_WRITTEN} {_KEPT}"
-    kept.update((path, base.files[path]) for path in waiting if path in base.files)
-    for path in [path for path, entry in kept.items() if classify(run.policy, path).source_class != entry.source_class]:
-        del kept[path]
+    kept.update(path for path in waiting if path in base.states)
+    for path in [each for each in kept if classify(run.policy, each).source_class != base.states[each].source_class]:
+        kept.remove(path)
         waiting[path] = "can't be read now, and a rule gives it another class: left out until it can be read"
     unreadable = tuple(Skipped(path, reason) for path, reason in waiting.items())
-    return Content(unchanged, kept, parsed, rejected, unreadable, digests)
+    return Content(frozenset(unchanged), frozenset(kept), parsed, rejected, unreadable, digests)
 
 
-def _read_one(run: Context, file: PlannedFile, entry: FileEntry | None) -> FileEntry | ParsedFile | _Rejection:
+def _read_one(run: Context, file: PlannedFile, entry: FileState | None) -> FileState | ParsedFile | _Rejection:
     """Return ``entry`` itself when the text is as it was indexed. Raises FileGone or FileUnreadable."""
     from rag_mcp.ingest.convert import NotConverted
     from rag_mcp.ingest.parse import Rejected

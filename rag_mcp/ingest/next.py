@@ -15,7 +15,7 @@ from rag_mcp.ingest.options import Step
 from rag_mcp.ingest.plan import Delta, FilePlan, diff_chunks
 from rag_mcp.ingest.spool import SpooledMapping
 from rag_mcp.models import Chunk
-from rag_mcp.stores.manifest import FileEntry, Manifest
+from rag_mcp.stores.manifest import ChangedFiles, FileEntry, Manifest, Row, stored_records
 from rag_mcp.text.series import group_series, members_to_read
 
 if TYPE_CHECKING:
@@ -58,16 +58,19 @@ def next_state(run: Context, plan: FilePlan, content: Content, base: Baseline) -
         records,
         dedupe=run.options.snapshot_dedupe,
         before=base.files,
+        known_members=_members(base),
         stored=partial(stored_chunks, base.live),
     )
+    gone = base.states.keys() - content.unchanged - content.kept - records.entries.keys()
     manifest = Manifest(
         identity=run.identity,
         derivation=run.derivation,
-        files=dict(sorted({**content.unchanged, **content.kept, **records.entries}.items())),
+        files=ChangedFiles(base.files, records.entries, gone),
         rejected=content.rejected,
         notices=_notices(content, base, records.notices),
     )
-    delta = diff_chunks(base.manifest.records() if base.manifest is not None else {}, manifest.records())
+    replaced = (base.files[path] for path in gone.union(records.entries) if path in base.states)
+    delta = diff_chunks(stored_records(replaced), stored_records(records.entries.values()))
     run.on_step(Step.PLANNED)
     changed = base.manifest is None or not delta.empty or other_policy or _entries_differ(base.manifest, manifest)
     return Next(content, manifest, records.chunks, records.embedded, delta, changed)
@@ -77,29 +80,35 @@ def _is_idle(run: Context, content: Content, base: Baseline) -> bool:
     """True when every file is what it was: the common run, which must not even compare records."""
     return (
         not content.parsed
-        and content.unchanged.keys() | content.kept.keys() == base.files.keys()
+        and content.unchanged | content.kept == base.states.keys()
         and content.rejected == base.rejected
         and base.derived_as(run.derivation)
     )
 
 
+def _members(base: Baseline) -> _Series:
+    """As they were, by series and in the order of their days."""
+    dated = sorted((state.day or "", path, state.series) for path, state in base.states.items() if state.series)
+    found: dict[str, list[str]] = {}
+    for _, path, key in dated:
+        found.setdefault(key, []).append(path)
+    return found
+
+
 def _touched_series(plan: FilePlan, content: Content, base: Baseline) -> tuple[_Series, set[str]]:
     """Series with a member that is new, changed or gone; and what has left its series (which may be none any more)
     without being read: it must be read again to stand alone."""
-    classes = {path: entry.source_class for path, entry in [*content.unchanged.items(), *content.kept.items()]}
+    classes = {path: base.states[path].source_class for path in content.unchanged | content.kept}
     classes |= {path: plan.files[path].source_class for path in content.parsed}
     groups = group_series(classes.items())
-    before: dict[str, set[str]] = {}
-    for path, entry in base.files.items():
-        if entry.series is not None:
-            before.setdefault(entry.series, set()).add(path)
+    before = {key: set(paths) for key, paths in _members(base).items()}
     touched = {
         key: members
         for key, members in groups.items()
         if set(members) != before.get(key, set()) or any(path in content.parsed for path in members)
     }
     left = {path for key, members in before.items() for path in members - set(groups.get(key, ()))}
-    return touched, left & (content.unchanged.keys() | content.kept.keys())
+    return touched, left & (content.unchanged | content.kept)
 
 
 def _with_neighbours(
@@ -107,21 +116,15 @@ def _with_neighbours(
 ) -> Content:
     """Read the neighbours of what is new, changed or gone too: which of them owns a passage may have changed. One that
     can't be read now is restored from the index."""
-    before: dict[str, list[str]] = {}
-    if base.derived_as(run.derivation):
-        for _, path, key in sorted(
-            (file.day or "", path, file.series) for path, file in base.files.items() if file.series
-        ):
-            before.setdefault(key, []).append(path)
+    before = _members(base) if base.derived_as(run.derivation) else {}
     wanted = left.union(*(members_to_read(each, before.get(key, ()), content.parsed) for key, each in series.items()))
-    known = {**content.unchanged, **content.kept}
     found: SpooledMapping[ParsedFile] = SpooledMapping(run.spool)
     for path in sorted(wanted - content.parsed.keys()):
-        found[path] = _look_again(run, plan, path, known[path], base)
+        found[path] = _look_again(run, plan, path, base.files[path], base)
     return replace(
         content,
-        unchanged={path: entry for path, entry in content.unchanged.items() if path not in found},
-        kept={path: entry for path, entry in content.kept.items() if path not in found},
+        unchanged=content.unchanged.difference(found),
+        kept=content.kept.difference(found),
         parsed=ChainMap(found, content.parsed),
     )
 
@@ -136,18 +139,19 @@ def _look_again(run: Context, plan: FilePlan, path: str, entry: FileEntry, base:
 
 def _notices(content: Content, base: Baseline, new: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """What is to be said of each indexed file: of those read just now, and as it was of the others."""
-    known = {path: base.notices[path] for path in [*content.unchanged, *content.kept] if path in base.notices}
+    kept = content.unchanged | content.kept
+    known = {path: texts for path, texts in base.notices.items() if path in kept}
     return {**known, **{path: texts for path, texts in new.items() if texts}}
 
 
 def _entries_differ(old: Manifest, new: Manifest) -> bool:
     """True when files or their passages changed although no stored record did (for example a repeated snapshot)."""
     return (
-        old.files.keys() != new.files.keys()
+        old.states.keys() != new.states.keys()
         or dict(old.derivation) != dict(new.derivation)
         or dict(old.rejected) != dict(new.rejected)
         or dict(old.notices) != dict(new.notices)
-        or any(not same_entry(entry, new.files[path]) for path, entry in old.files.items())
+        or any(not same_entry(old.files[path], entry) for path, entry in new.written.items())
     )
 
 
@@ -156,5 +160,5 @@ def same_entry(old: FileEntry, new: FileEntry) -> bool:
     return old is new or replace(old, rows=_plain(old)) == replace(new, rows=_plain(new))
 
 
-def _plain(entry: FileEntry) -> tuple[tuple[str, str, int, int, str], ...]:
+def _plain(entry: FileEntry) -> tuple[Row, ...]:
     return tuple((row[0], row[1], row[2], row[3], row[4]) for row in entry.rows)

@@ -12,7 +12,7 @@ from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.statcache import status_of
 from rag_mcp.ingest.walk import CorpusFile, CorpusListing
 from rag_mcp.models import Skipped, SourceClass
-from rag_mcp.stores.manifest import FileEntry
+from rag_mcp.stores.manifest import FileState
 
 __all__ = ["Delta", "FilePlan", "PlannedFile", "check_shrink", "diff_chunks", "make_plan", "same_place"]
 
@@ -34,13 +34,13 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """Every listed file by path. Entries of ``unchanged`` and ``kept`` (unreadable now) files and the reasons of those
+    """Every listed file by path. The entries of ``unchanged`` and ``kept`` (unreadable now) files and the reasons of those
     still ``rejected`` are taken over as they are; ``read`` must be looked into."""
 
     files: Mapping[str, PlannedFile]
-    unchanged: Mapping[str, FileEntry]
+    unchanged: frozenset[str]
     rejected: Mapping[str, tuple[str, str]]
-    kept: Mapping[str, FileEntry]
+    kept: frozenset[str]
     read: tuple[str, ...]
 
 
@@ -53,30 +53,31 @@ def make_plan(run: Context, listing: CorpusListing, base: Baseline) -> FilePlan:
     unreadable = [path for path in listing.unreadable if path]
     check_shrink(
         base.known_files,
-        len(listing.files) + sum(is_below(path, unreadable) for path in base.files),
+        len(listing.files) + sum(is_below(path, unreadable) for path in base.states),
         allow=run.options.allow_shrink,
         root=run.root,
         withheld=listing.withheld,
     )
     trust = base.derived_as(run.derivation) and not run.options.rehash
     files = {file.path: _planned(run, file, trust=trust) for file in listing.files}
-    unchanged: dict[str, FileEntry] = {}
+    known = base.states
+    unchanged: set[str] = set()
     rejected: dict[str, tuple[str, str]] = {}
     for path, file in files.items():
         if file.known_sha is None:
             continue
-        entry, reason = base.files.get(path), base.rejected.get(path)
+        entry, reason = known.get(path), base.rejected.get(path)
         if entry is not None and same_place(entry, file) and file.known_sha == entry.sha256:
-            unchanged[path] = entry
+            unchanged.add(path)
         elif reason is not None and reason[0] == file.known_sha:
             rejected[path] = reason
-    kept = {
-        path: entry
-        for path, entry in base.files.items()
+    kept = frozenset(
+        path
+        for path in known
         if path not in files and is_below(path, listing.unreadable) and not listing.leaves_out(path)
-    }
+    )
     read = tuple(path for path in files if path not in unchanged and path not in rejected)
-    return FilePlan(files, unchanged, rejected, kept, read)
+    return FilePlan(files, frozenset(unchanged), rejected, kept, read)
 
 
 def _planned(run: Context, file: CorpusFile, *, trust: bool) -> PlannedFile:
@@ -85,7 +86,7 @@ def _planned(run: Context, file: CorpusFile, *, trust: bool) -> PlannedFile:
     return PlannedFile(file, place.source_class, place.project, known_sha)
 
 
-def same_place(entry: FileEntry, file: PlannedFile) -> bool:
+def same_place(entry: FileState, file: PlannedFile) -> bool:
     """True when class and project are what they were: else the records change although the text does not."""
     return entry.source_class is file.source_class and entry.project == file.project
 

@@ -13,6 +13,7 @@ from rag_mcp.ingest.context import Context
 from rag_mcp.ingest.next import Next
 from rag_mcp.ingest.options import Step
 from rag_mcp.stores.embedded.cache import EmbeddingCache
+from rag_mcp.stores.manifest import stored_keys
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -33,7 +34,7 @@ def publish(run: Context, following: Next, base: Baseline) -> int:
 
 def _embed(run: Context, following: Next, cache: EmbeddingCache) -> None:
     """Compute the vectors that are not cached yet, keeping each batch as it comes."""
-    text_keys = following.manifest.keyed()
+    text_keys = stored_keys(following.manifest.written.values())
     needed = list(dict.fromkeys(text_keys[kind][i] for kind, ids in following.delta.added.items() for i in ids))
     missing = needed if run.options.re_embed else _not_cached(cache, needed)
     for start in range(0, len(missing), _EMBED_SLICE):

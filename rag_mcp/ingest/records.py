@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rag_mcp.ingest.parse import ParsedFile, ParsedPassage
@@ -40,15 +40,16 @@ def assemble(
     *,
     dedupe: bool,
     before: Mapping[str, FileEntry],
+    known_members: Mapping[str, Collection[str]],
     stored: Stored,
 ) -> None:
     """Add to ``records`` those of ``parsed`` and of all members of ``series``, which maps a series key to their paths in date
-    order. Members that are not among ``parsed`` are as they were in ``before``; records of theirs that change all the
+    order, as ``known_members`` does for ``before``. Members that are not among ``parsed`` are as they were there; records of theirs that change all the
     same are looked up with ``stored``. Other files stand alone."""
     for path in sorted(parsed.keys() - {path for members in series.values() for path in members}):
         records.add(_single(parsed[path]))
     for key, members in sorted(series.items()):
-        known = {path: entry for path, entry in before.items() if entry.series == key}
+        known = {path: before[path] for path in known_members.get(key, ())}
         records.add(_Collapse(key, members, parsed, known, dedupe, stored).records())
 
 

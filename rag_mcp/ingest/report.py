@@ -16,6 +16,7 @@ def summarise(
 ) -> IngestSummary:
     """``published`` is the number of the generation that was; its ``elapsed_s`` is for the caller to fill in."""
     content, manifest, delta = following.content, following.manifest, following.delta
+    states = manifest.states
     skipped = (
         *listing.skipped,
         *(Skipped(path, "unreadable; kept as last indexed, if it was") for path in listing.unreadable),
@@ -29,13 +30,13 @@ def summarise(
     return IngestSummary(
         files_seen=len(listing.files),
         files_ingested=ingested,
-        files_unchanged=len(manifest.files) - ingested,
+        files_unchanged=len(states) - ingested,
         files_skipped=len(skipped),
-        files_deleted=sum(path not in manifest.files for path in base.files),
+        files_deleted=len(base.states.keys() - states.keys()),
         chunks_added=delta.size(lambda part: part.added),
         chunks_deleted=delta.size(lambda part: part.deleted),
         chunks_updated=delta.size(lambda part: part.updated),
-        chunks_deduped=sum(not row[4] for entry in manifest.files.values() for row in entry.rows),
+        chunks_deduped=sum(state.repeated for state in states.values()),
         chunks_embedded=run.embedder.embedded,
         chunks_truncated=run.embedder.truncated,
         incremental=base.manifest is not None,

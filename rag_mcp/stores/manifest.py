@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.text.properties import Properties
 
 __all__ = [
     "METADATA_VERSION",
+    "ChangedFiles",
     "ChunkRef",
     "FileEntry",
+    "FileState",
+    "KnownFiles",
     "Manifest",
+    "Row",
     "chunk_digest",
     "chunk_id",
+    "ids_digest",
+    "state_of",
+    "states_of",
+    "stored_ids",
+    "stored_keys",
+    "stored_records",
 ]
 
 # Raise when the metadata of a chunk is derived in another way; every file is then read again and nothing is embedded.
 METADATA_VERSION = 8
+
+
+_DIGEST_BITS = 128
+
+Row: TypeAlias = "tuple[str, str, int, int, str]"
+"""A ``ChunkRef`` as it is kept: hundreds of thousands of objects would cost more than reading them."""
 
 
 class ChunkRef(NamedTuple):
@@ -59,7 +76,7 @@ class FileEntry:
     title: str
     series: str | None
     day: str | None
-    rows: tuple[tuple[str, str, int, int, str], ...]
+    rows: Sequence[Row]
     aliases: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     properties: Properties = field(default_factory=dict)
@@ -79,6 +96,70 @@ class FileEntry:
         return tuple(dict.fromkeys(numbers)) if self.pages else ()
 
 
+class FileState(NamedTuple):
+    """What a run asks of every file, however many there are: the rest of an entry is looked up for those it changes.
+
+    ``stored`` passages of it stand in the indexes, ``repeated`` are those that only repeat the snapshot before.
+    """
+
+    sha256: str
+    source_class: SourceClass
+    project: str | None
+    series: str | None
+    day: str | None
+    stored: int
+    repeated: int
+    opening: str
+    converted_from: str
+
+
+def state_of(entry: FileEntry) -> FileState:
+    place = entry.source_class, entry.project, entry.series, entry.day
+    stored = sum(bool(row[4]) for row in entry.rows)
+    return FileState(entry.sha256, *place, stored, len(entry.rows) - stored, entry.opening, entry.converted_from)
+
+
+class KnownFiles(Mapping[str, FileEntry]):
+    """Entries in the order of their paths, whose states can be had without them."""
+
+    @property
+    @abstractmethod
+    def states(self) -> Mapping[str, FileState]: ...
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.states
+
+
+class ChangedFiles(KnownFiles):
+    """``before``, but for what was ``put`` and what is ``gone``."""
+
+    def __init__(self, before: Mapping[str, FileEntry], put: Mapping[str, FileEntry], gone: Collection[str]) -> None:
+        self.before, self.put, self.gone = before, put, frozenset(gone)
+        states = {**states_of(before), **states_of(put)}
+        self._states = {path: state for path, state in sorted(states.items()) if path not in self.gone}
+
+    @property
+    def states(self) -> Mapping[str, FileState]:
+        return self._states
+
+    def __getitem__(self, path: str) -> FileEntry:
+        if path in self.gone:
+            raise KeyError(path)
+        return self.put[path] if path in self.put else self.before[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._states)
+
+
+def states_of(files: Mapping[str, FileEntry]) -> Mapping[str, FileState]:
+    if isinstance(files, KnownFiles):
+        return files.states
+    return {path: state_of(entry) for path, entry in files.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """``identity`` decides whether vectors and records may be mixed; ``derivation`` how metadata was derived.
@@ -93,44 +174,96 @@ class Manifest:
     rejected: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.files, KnownFiles):  # else the states would be worked out each time they are asked for
+            object.__setattr__(self, "files", ChangedFiles({}, self.files, ()))
+
+    @property
+    def states(self) -> Mapping[str, FileState]:
+        return states_of(self.files)
+
     def ids(self) -> dict[SourceClass, set[str]]:
         """Ids that both indexes must hold, by class."""
-        return {source_class: set(ids) for source_class, ids in self._stored(0).items() if ids}
+        return stored_ids(self.files.values())
 
     def records(self) -> dict[SourceClass, dict[str, str]]:
         """{class: {id: digest}} of the stored records."""
-        return self._stored(4)
+        return stored_records(self.files.values())
 
     def keyed(self) -> dict[SourceClass, dict[str, str]]:
         """{class: {id: text key}} of the stored records."""
-        return self._stored(1)
+        return stored_keys(self.files.values())
 
-    def _stored(self, column: Literal[0, 1, 4]) -> dict[SourceClass, dict[str, str]]:
-        found: dict[SourceClass, dict[str, str]] = {}
-        for entry in self.files.values():
-            found.setdefault(entry.source_class, {}).update((row[0], row[column]) for row in entry.rows if row[4])
-        return found
+    @property
+    def written(self) -> Mapping[str, FileEntry]:
+        """The entries that are new or changed; all of them where nothing is said of what was before."""
+        return self.files.put if isinstance(self.files, ChangedFiles) else self.files
+
+    def differs_at(self, before: Manifest) -> set[str]:
+        """Paths whose entries may be other ones than ``before``."""
+        if isinstance(self.files, ChangedFiles) and self.files.before is before.files:
+            return {*self.files.put, *self.files.gone}
+        return {*self.states, *before.states}
 
     def sample(self, source_class: SourceClass, size: int) -> dict[str, str]:
         """{id: digest} of a stored record of some files of a class, spread over all."""
-        paths = sorted(path for path, entry in self.files.items() if entry.source_class is source_class)
-        entries = (self.files[path] for path in paths[:: max(1, len(paths) // size)])
-        return {row[0]: row[4] for entry in entries for row in [row for row in entry.rows if row[4]][:1]}
+        paths = [path for path, each in self.states.items() if each.source_class is source_class and each.stored]
+        return dict(
+            next((row[0], row[4]) for row in self.files[path].rows if row[4])
+            for path in paths[:: max(1, len(paths) // size)]
+        )
 
     def text_keys(self) -> set[str]:
         return {row[1] for entry in self.files.values() for row in entry.rows}
 
     def openings(self) -> dict[str, tuple[str, str]]:
         """{path: (class, opening)} of the front pages: what a reader may be told of the corpus before it opens anything."""
-        return {path: (each.source_class.value, each.opening) for path, each in self.files.items() if each.opening}
-
-    def ids_digest(self) -> str:
-        """One digest over all ids with their class."""
-        lines = sorted(f"{source_class.value} {i}" for source_class, ids in self.ids().items() for i in ids)
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        return {path: (each.source_class.value, each.opening) for path, each in self.states.items() if each.opening}
 
     def counts(self) -> dict[str, int]:
-        return {source_class.value: len(ids) for source_class, ids in sorted(self.ids().items())}
+        """Passages that stand in the indexes, by class."""
+        found: dict[str, int] = {}
+        for state in self.states.values():
+            found[state.source_class.value] = found.get(state.source_class.value, 0) + state.stored
+        return {name: count for name, count in sorted(found.items()) if count}
+
+
+def stored_ids(files: Iterable[FileEntry]) -> dict[SourceClass, set[str]]:
+    """Ids that both indexes must hold, by class."""
+    return {source_class: set(ids) for source_class, ids in _stored(files, 0).items() if ids}
+
+
+def stored_records(files: Iterable[FileEntry]) -> dict[SourceClass, dict[str, str]]:
+    """{class: {id: digest}} of the stored records."""
+    return _stored(files, 4)
+
+
+def stored_keys(files: Iterable[FileEntry]) -> dict[SourceClass, dict[str, str]]:
+    """{class: {id: text key}} of the stored records."""
+    return _stored(files, 1)
+
+
+def _stored(files: Iterable[FileEntry], column: Literal[0, 1, 4]) -> dict[SourceClass, dict[str, str]]:
+    found: dict[SourceClass, dict[str, str]] = {}
+    for entry in files:
+        found.setdefault(entry.source_class, {}).update((row[0], row[column]) for row in entry.rows if row[4])
+    return found
+
+
+def ids_digest(
+    added: Mapping[SourceClass, Iterable[str]],
+    deleted: Mapping[SourceClass, Iterable[str]] | None = None,
+    *,
+    before: str = "0",
+) -> str:
+    """One digest over ids with their class, in any order: a sum, so that it follows from the one ``before``."""
+    change = sum(map(_numbers, added.items())) - sum(map(_numbers, (deleted or {}).items()))
+    return f"{(int(before, 16) + change) % (1 << _DIGEST_BITS):032x}"
+
+
+def _numbers(ids: tuple[SourceClass, Iterable[str]]) -> int:
+    lines = (f"{ids[0].value} {i}".encode() for i in ids[1])
+    return sum(int.from_bytes(hashlib.blake2b(line, digest_size=_DIGEST_BITS // 8).digest(), "big") for line in lines)
 
 
 def chunk_id(source: str, text_key: str, occurrence: int) -> str:

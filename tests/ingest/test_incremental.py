@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import Library
 
 from rag_mcp.embedders.hash import HashEmbedder
-from rag_mcp.stores.embedded import write
+from rag_mcp.stores.embedded import manifest_file, write
 from rag_mcp.stores.embedded.recent import RECENT_ROWS
 
 PLAIN = ("a.md", "b.md", "sub/c.md")
@@ -71,6 +71,7 @@ def test_after_any_edits_the_store_equals_a_fresh_build_and_nothing_is_embedded_
             library.write({"always.md": "# Always\n\nOne file stays.\n"})
             patch.setattr(HashEmbedder, "embed_documents", counting)
             patch.setattr(write, "RECENT_ROWS", recent)
+            patch.setattr(manifest_file, "RECENT_FILES", recent // 2)
             kept: list[set[str]] = []
             for changes in rounds:
                 apply(library, changes)

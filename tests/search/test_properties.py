@@ -19,7 +19,6 @@ from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.requests import ListRequest
 from rag_mcp.search.document_filter import without_others
 from rag_mcp.search.facets import facets_of
-from rag_mcp.stores.embedded.manifest_file import read_manifest, write_manifest
 from rag_mcp.stores.manifest import FileEntry
 from rag_mcp.text.frontmatter import parse_front_matter
 from rag_mcp.text.properties import UNDATED, DocumentFilter, body_properties, own_date
@@ -128,22 +127,6 @@ def test_a_secret_among_the_properties_is_masked(tmp_path):
         library.write({"gate.md": note(f"owner: Ada\npassword: {secret}\n")})
         library.ingest()
         assert secret not in json.dumps([dict(entry.properties) for entry in library.manifest().files.values()])
-
-
-@pytest.mark.parametrize("length", [8, 9, 10, 11, 12])
-def test_a_manifest_of_an_older_version_is_read(tmp_path, length):
-    with Library(tmp_path / "corpus", tmp_path / "store") as library:
-        library.write({"skiff.md": note(HEADS["boats/skiff.md"])})
-        library.ingest()
-        manifest = library.manifest()
-        path = tmp_path / "manifest.json"
-        write_manifest(path, manifest)
-        assert read_manifest(path).files["skiff.md"].properties["sold"] == [False]
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        raw["files"] = {source: values[:length] for source, values in raw["files"].items()}
-        path.write_text(json.dumps(raw), encoding="utf-8")
-        read = read_manifest(path).files["skiff.md"]
-        assert (read.properties == {}) is (length < 11) and read.file_day == ""
 
 
 DAYS = ("2030-12-31", "2031-01-02", "2031-02-03", "2031-04-01")

@@ -18,7 +18,7 @@ from rag_mcp.models import Chunk, DocClass, SourceClass
 from rag_mcp.requests import DocumentRequest
 from rag_mcp.search.excerpt import excerpt
 from rag_mcp.stores.embedded.keywords import TantivyReader
-from rag_mcp.stores.manifest import ChunkRef
+from rag_mcp.stores.manifest import ChangedFiles, ChunkRef
 
 SENTENCES = " ".join(f"The ferryman counted {n} oars and wrote the sum into book {n % 9}." for n in range(400))
 # No stretch of a document occurs twice in it, so that a place shown is found again.
@@ -295,10 +295,10 @@ def test_a_hidden_file_of_the_same_name_neither_opens_nor_stands_in_the_way(libr
         pytest.skip("this file system takes both names for one")
     library.ingest()
     caller = Caller(library, "restricted")
-    manifest = (
-        caller.base._live.current().generation.manifest
-    )  # the class of one is changed: no rule can tell the two apart
-    manifest.files[composed] = replace(manifest.files[composed], source_class=SourceClass.MEMORY)
+    opened = caller.base._live.current().generation
+    files = opened.manifest.files
+    moved = replace(files[composed], source_class=SourceClass.MEMORY)  # no rule can tell the two apart
+    opened.manifest = replace(opened.manifest, files=ChangedFiles(files, {composed: moved}, ()))
     assert caller.ask("get_document", source=composed)["source"] == decomposed
     assert caller.listed(prefix=composed.split("/")[0]) == [decomposed]
 

@@ -366,7 +366,7 @@ def test_a_corpus_that_can_not_answer_is_said_and_the_other_answers(own, harm):
     if harm == "missing":
         (own.root / "stores" / "shop").rename(own.root / "away")
     elif harm == "damaged":
-        for name in (own.root / "stores" / "shop" / "generations").glob("*/manifest.json"):
+        for name in (own.root / "stores" / "shop" / "generations").glob("*/manifest.sqlite"):
             name.write_text("{")
     else:
         (own.root / "shop.yaml").write_text("deny: [")

@@ -168,7 +168,7 @@ def test_the_reader_answers_as_each_role_from_its_own_share(shelf):
             assert len(keywords.search("open docs", every, 20)) == 4 * len(set(OPEN) & classes)
             assert set(snapshot.info.counts) == {each.value for each in classes}
             assert {entry.source_class for entry in snapshot.manifest().files.values()} == set(classes)
-            assert (SECRET in str(snapshot.manifest())) == bool(set(HIDDEN) & classes)
+            assert (SECRET in str(dict(snapshot.manifest().files))) == bool(set(HIDDEN) & classes)
         finally:
             store.close()
 

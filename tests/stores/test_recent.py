@@ -6,7 +6,7 @@ import pytest
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import SourceClass
 from rag_mcp.stores.embedded.recent import Recent, read_recent, write_recent
-from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, copy_index, link_index, stored_ids
+from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, copy_index, link_index, rows_held
 
 DOCS, CODE = SourceClass.DOCS, SourceClass.CODE
 
@@ -55,9 +55,9 @@ def test_every_answer_is_that_of_one_index_that_holds_it_all(folder):
 
 
 def test_it_can_be_asked_without_opening_the_index(folder):
-    assert stored_ids(folder, DOCS, {"base000", GONE[0], "new000", "never there"}) == (60, {"base000", "new000"})
-    assert stored_ids(folder, CODE, {"base000"}) == (2, set())
-    assert stored_ids(folder, SourceClass.MEMORY, {"base000"}) == (0, set())
+    assert rows_held(folder, DOCS, {"base000", GONE[0], "new000", "never there"}) == (60, {"base000", "new000"})
+    assert rows_held(folder, CODE, {"base000"}) == (2, set())
+    assert rows_held(folder, SourceClass.MEMORY, {"base000"}) == (0, set())
 
 
 def test_folded_in_it_gives_the_same_answers(folder, tmp_path):

@@ -91,4 +91,4 @@ def _told(entry: FileEntry) -> tuple[str, str]:
 @lru_cache(maxsize=4)
 def _files(generation: Path) -> Mapping[str, FileEntry]:
     """A generation never changes, and a number is given once."""
-    return read_manifest(generation / "manifest.json").files
+    return read_manifest(generation).files

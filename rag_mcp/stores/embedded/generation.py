@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rag_mcp.errors import StoreDamaged
 from rag_mcp.models import Chunk, SourceClass
 from rag_mcp.stores.embedded.files import file_digest, owners_only
-from rag_mcp.stores.embedded.manifest_file import read_manifest
+from rag_mcp.stores.embedded.manifest_file import MANIFEST, read_manifest
 from rag_mcp.stores.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -64,10 +64,6 @@ class Generation:
         return self.info.number
 
     @property
-    def manifest_path(self) -> Path:
-        return self.folder / "manifest.json"
-
-    @property
     def chroma_path(self) -> Path:
         return self.folder / "chroma"
 
@@ -90,7 +86,9 @@ class Generation:
 
     def manifest(self) -> Manifest:
         """Raises StoreDamaged."""
-        return read_manifest(self.manifest_path)
+        if damaged := self.changed(MANIFEST, trusted=True):
+            raise StoreDamaged(f"Generation {self.number} is damaged: {', '.join(damaged)} has changed on disk.")
+        return read_manifest(self.folder)
 
     @property
     def file_count(self) -> int:
@@ -109,7 +107,7 @@ class Generation:
         other bytes might answer."""
         from rag_mcp.stores.embedded.keywords import TantivyReader
 
-        damaged = self.changed(("keywords/", "manifest.json"))
+        damaged = self.changed(("keywords/", MANIFEST))
         broken = {_class_named(name) for name in damaged}
         if None in broken or (broken.intersection(needed) and not partial):
             # The class is not named: whoever asks may not be allowed to know that it exists.

@@ -2,7 +2,7 @@
 
     <store>/CURRENT                  number of the live generation, replaced last
     <store>/writer.lock              held by the one writer; dies with its process
-    <store>/generations/000017/      generation.json, manifest.json, chroma/, keywords/, pin
+    <store>/generations/000017/      generation.json, manifest*.sqlite, chroma/, keywords/, pin
     <store>/generations/.building-*  a writer's unfinished work; swept by the next writer
 
 A reader holds a shared lock on ``pin`` while it has the generation open. The collector needs that lock exclusively, so

@@ -34,7 +34,7 @@ __all__ = [
     "copy_index",
     "is_settled",
     "link_index",
-    "stored_ids",
+    "rows_held",
 ]
 
 # The one file Chroma changes when a folder is merely opened; all others keep their bytes.
@@ -99,7 +99,7 @@ def class_folders(folder: Path) -> dict[str, SourceClass]:
         raise StoreDamaged("The vector index is damaged: chroma.sqlite3 can't be read.") from error
 
 
-def stored_ids(folder: Path, source_class: SourceClass, ids: Collection[str]) -> tuple[int, set[str]]:
+def rows_held(folder: Path, source_class: SourceClass, ids: Collection[str]) -> tuple[int, set[str]]:
     """How many rows a class has, and which of ``ids``: asked of the files themselves, which is quick. Raises StoreDamaged."""
     recent = read_recent(folder, source_class)
     rows = "FROM embeddings e JOIN segments s ON e.segment_id = s.id JOIN collections c ON s.collection = c.id"

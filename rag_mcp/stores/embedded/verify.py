@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +16,8 @@ from rag_mcp.stores.embedded.files import file_digest, files_below
 from rag_mcp.stores.embedded.generation import Generation, changed_files, untouched
 from rag_mcp.stores.embedded.generations import GenerationStore
 from rag_mcp.stores.embedded.keywords import TantivyReader
-from rag_mcp.stores.embedded.manifest_file import read_manifest
-from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled, stored_ids
-from rag_mcp.stores.manifest import Manifest, chunk_digest
+from rag_mcp.stores.embedded.vectors import REWRITTEN_ON_OPEN, ChromaReader, check_database, is_settled, rows_held
+from rag_mcp.stores.manifest import Manifest, chunk_digest, ids_digest, stored_ids, stored_records
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["changed_files", "checksums", "verify_changes", "verify_deep", "verify_indexes", "verify_store"]
 
 _SAMPLES = 8
+_DIGEST_CHARS_1 = 64
 _ROWS = 2_000
 # Two copies of one unit vector, through float32 and the index, differ by far less; two texts rarely by so little.
 _SELF_COSINE = 0.999
@@ -65,7 +66,7 @@ def _changed_class(folder: Path, changes: Changes, source_class: SourceClass, ke
     rest = changes.manifest.sample(source_class, _SAMPLES)
     written = {*changes.added.get(source_class, ()), *changes.updated.get(source_class, ())}
     gone = changes.deleted.get(source_class, ())
-    rows, vectors = stored_ids(folder / "chroma", source_class, {*rest, *written, *gone})
+    rows, vectors = rows_held(folder / "chroma", source_class, {*rest, *written, *gone})
     records = keywords.fetch([source_class], {*rest, *written, *gone})
     digests = rest | {i: chunk_digest(changes.chunks[i]) for i in written}
     for name, found, size in (("vector", vectors, rows), ("keyword", records.keys(), keywords.size([source_class]))):
@@ -77,7 +78,7 @@ def _changed_class(folder: Path, changes: Changes, source_class: SourceClass, ke
 
 
 def _differences(manifest: Manifest, vectors: ChromaReader, keywords: TantivyReader) -> Iterator[str]:
-    wanted = manifest.ids()
+    wanted = stored_ids(manifest.files.values())
     for source_class in SourceClass:
         ids = wanted.get(source_class, set())
         for name, found in (("vector", vectors.ids(source_class)), ("keyword", keywords.ids(source_class))):
@@ -128,9 +129,9 @@ def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[
     """Check every byte, id, record and vector of a generation; problems in words."""
     problems = [f"{name}: changed on disk" for name in generation.changed()]
     try:
-        manifest = read_manifest(generation.manifest_path)
-        if manifest.ids_digest() != generation.info.ids_digest:
-            problems.append("manifest.json: its ids are not those that were published")
+        manifest = generation.manifest()
+        if _ids_digest(manifest, generation.info.ids_digest) != generation.info.ids_digest:
+            problems.append("the manifest: its ids are not those that were published")
         check_database(generation.chroma_path)
         if not any(name.startswith("chroma/") for name in (problem.partition(":")[0] for problem in problems)):
             problems.extend(verify_indexes(generation.folder, manifest, scratch=scratch))
@@ -138,6 +139,15 @@ def verify_deep(generation: Generation, *, scratch: Path | None = None) -> list[
     except StoreError as error:
         problems.append(str(error))
     return problems
+
+
+def _ids_digest(manifest: Manifest, published: str) -> str:
+    """In the form that was published: versions before format 2 digested all ids in their order."""
+    ids = stored_ids(manifest.files.values())
+    if len(published) < _DIGEST_CHARS_1:
+        return ids_digest(ids)
+    lines = sorted(f"{source_class.value} {i}" for source_class, several in ids.items() for i in several)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> Iterator[str]:
@@ -148,7 +158,7 @@ def _deep(generation: Generation, manifest: Manifest, scratch: Path | None) -> I
         closing(ChromaReader(generation.chroma_path, scratch=scratch)) as vectors,
         closing(TantivyReader(generation.keywords_path)) as keywords,
     ):
-        for source_class, records in manifest.records().items():
+        for source_class, records in stored_records(manifest.files.values()).items():
             ids = sorted(records)
             for start in range(0, len(ids), _ROWS):
                 part = ids[start : start + _ROWS]

@@ -51,7 +51,8 @@ def withdraw(
     ``known`` is the record so far, ``before`` what kept generations hold, ``oldest`` the lowest number among them. A
     file that is gone but whose text is still there under another name of the same class was renamed, not withdrawn.
     """
-    names = {(entry.sha256, entry.source_class): path for path, entry in after.files.items()}
+    states = after.states
+    names = {(each.sha256, each.source_class): path for path, each in states.items()}
 
     def lost(path: str, sha256: str, source_class: SourceClass | None) -> Withdrawal:
         if on_disk(path):
@@ -63,7 +64,7 @@ def withdraw(
     for path, each in _entries(known):
         if each.since <= oldest:
             continue
-        target = after.files.get(each.renamed or path)
+        target = states.get(each.renamed or path)
         if each.renamed is None:
             found.append((path, each))
         elif target is not None and target.sha256 == each.sha256:
@@ -71,8 +72,9 @@ def withdraw(
         else:
             found.append((path, replace(lost(each.renamed, each.sha256, None), since=each.since)))
     for manifest in before:
-        for path, entry in manifest.files.items():
-            now = after.files.get(path)
+        held = manifest.states
+        for path in sorted(after.differs_at(manifest) & held.keys()):
+            entry, now = held[path], states.get(path)
             missing = lost(path, entry.sha256, entry.source_class) if now is None else None
             name = path if missing is None else missing.renamed
             # First of all: whoever may see where it is now may see it masked, and no profile sees it in clear.
@@ -89,7 +91,7 @@ def _newly_masked(path: str, before: Manifest, name: str, after: Manifest) -> bo
     """Whether ``before`` shows what ``after`` masks under ``name``: other lines of an edited file do not tell, so it is
     not asked."""
     then, now = _masked(before, path), _masked(after, name)
-    same_text = before.files[path].sha256 == after.files[name].sha256
+    same_text = before.states[path].sha256 == after.states[name].sha256
     return bool(now) and (not then or (same_text and then != now))
 
 
@@ -99,10 +101,11 @@ def _masked(manifest: Manifest, path: str) -> list[str]:
 
 def settled(known: Withdrawals, live: Manifest) -> Withdrawals:
     """``known`` without the texts that ``live`` holds again, under their path and not closed in another way since."""
+    states = live.states
     left = _by_path(
         (path, each)
         for path, each in _entries(known)
-        if (entry := live.files.get(path)) is None
+        if (entry := states.get(path)) is None
         or entry.sha256 != each.sha256
         or (each.cause is Cause.MOVED and entry.source_class is each.source_class)
         or (each.cause is Cause.MASKED and _masked(live, path))

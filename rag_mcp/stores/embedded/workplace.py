@@ -29,7 +29,7 @@ class EmbeddedWorkplace(GenerationStore):
         return INDEX_FORMATS
 
     def manifest_of(self, number: int) -> Manifest:
-        return read_manifest(self.path(number) / "manifest.json")
+        return read_manifest(self.path(number))
 
     def begin_write(self, *, live: LiveSnapshot | None, parent: int | None) -> AbstractContextManager[StoreWrite]:
         from rag_mcp.stores.embedded.write import begin_write  # the indexes' libraries

@@ -16,7 +16,7 @@ from rag_mcp.stores.embedded.manifest_file import write_manifest
 from rag_mcp.stores.embedded.recent import RECENT_ROWS, Recent, read_recent, write_recent
 from rag_mcp.stores.embedded.vectors import ChromaReader, ChromaWriter, check_database, copy_index, link_index
 from rag_mcp.stores.embedded.verify import checksums, verify_changes, verify_indexes
-from rag_mcp.stores.manifest import Manifest
+from rag_mcp.stores.manifest import Manifest, ids_digest, stored_ids, stored_keys
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -133,7 +133,8 @@ class GenerationWrite:
             writer.commit()
 
     def write_manifest(self, manifest: Manifest) -> None:
-        write_manifest(self.folder / "manifest.json", manifest)
+        with writing(self.folder):
+            write_manifest(self.folder, manifest)
 
     def verify(self, manifest: Manifest) -> None:
         """What changed and a sample, where that is little; else, and every so often, everything."""
@@ -154,12 +155,18 @@ class GenerationWrite:
             identity=manifest.identity,
             counts=manifest.counts(),
             files=len(manifest.files),
-            ids_digest=manifest.ids_digest(),
+            ids_digest=self._ids_digest(manifest),
             checksums=checksums(self.folder, known),
             vector_slots=self._slots,
             notes=notes,
         )
         self._store.seal(self.folder, info)
+
+    def _ids_digest(self, manifest: Manifest) -> str:
+        before = self._live.info.ids_digest if self._live is not None else ""
+        if self._few is None or len(before) != len(ids_digest({})):
+            return ids_digest(stored_ids(manifest.files.values()))
+        return ids_digest(self._few.added, self._few.deleted, before=before)
 
     def publish(self) -> None:
         self._store.publish(self.folder, self.number)
@@ -172,13 +179,14 @@ class _VectorIndex:
         self._changes = changes
         self._known = known
         self._progress = progress
-        self._text_keys = changes.manifest.keyed()
+        self._text_keys = stored_keys(changes.manifest.written.values())
 
     def fill(self, writer: ChromaWriter, source: ChromaReader | None) -> dict[str, int]:
         """Write all there is; return the HNSW slots each class takes."""
-        for source_class, rows in sorted(self._text_keys.items()):
+        keys = stored_keys(self._changes.manifest.files.values())
+        for source_class, rows in sorted(keys.items()):
             self._add(writer, source_class, list(rows.items()), source)
-        return {source_class.value: len(rows) for source_class, rows in self._text_keys.items() if rows}
+        return {source_class.value: len(rows) for source_class, rows in keys.items() if rows}
 
     def changed_rows(self, source_class: SourceClass) -> int:
         return sum(len(part.get(source_class, ())) for part in (self._changes.added, self._changes.deleted))

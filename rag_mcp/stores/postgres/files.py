@@ -23,7 +23,8 @@ def key_of(path: str) -> str:
 
 def dump_entry(entry: FileEntry, notices: Sequence[str]) -> str:
     """ASCII JSON, so lone surrogates survive."""
-    return json.dumps([{name: getattr(entry, name) for name in _FIELDS}, list(notices)], separators=(",", ":"))
+    raw = {name: getattr(entry, name) for name in _FIELDS} | {"rows": list(entry.rows)}
+    return json.dumps([raw, list(notices)], separators=(",", ":"))
 
 
 def load_entry(text: str) -> tuple[FileEntry, tuple[str, ...]]:
