@@ -20,7 +20,7 @@ from rag_mcp.stores.base import VectorHit
 from rag_mcp.stores.embedded.chroma_rows import ChromaRows
 from rag_mcp.stores.embedded.files import disk_is_full, is_passing, is_writable, link_or_copy
 from rag_mcp.stores.embedded.private_copy import PrivateCopy, private_copy
-from rag_mcp.stores.embedded.recent import Recent, class_of_recent, read_recent, rounded
+from rag_mcp.stores.embedded.recent import RECENT_ROWS, Recent, class_of_recent, read_recent, rounded
 
 if TYPE_CHECKING:
     from rag_mcp.embedders.base import Vectors
@@ -176,6 +176,7 @@ class ChromaReader:
         self._broken = frozenset(broken)
         self._copy: PrivateCopy | None = None
         self._kept: dict[str, tuple[SourceClass, Vectors]] = {}
+        self._few: dict[SourceClass, Recent | None] = {}
         if not is_writable(folder):
             self._copy = private_copy(folder, scratch)
             folder = self._copy.path
@@ -216,6 +217,8 @@ class ChromaReader:
     ) -> list[VectorHit]:
         if source_class not in self._stored:
             return []
+        if (few := self._looked_through(source_class)) is not None:
+            return few.nearest(vector, limit)
         hits: list[VectorHit] = []
         for wanted in (limit, limit + len(gone)):
             with _translated(self._folder):
@@ -224,6 +227,18 @@ class ChromaReader:
             if len(hits) >= limit or len(hits) == len(rows):
                 break  # what is gone has taken no place
         return hits
+
+    def _looked_through(self, source_class: SourceClass) -> Recent | None:
+        """What the HNSW file of a class holds, if that is little: then nothing is lost by looking through all of it, as HNSW
+        may lose one of hundreds that are nearly the same."""
+        if source_class not in self._few:
+            with _translated(self._folder):
+                small = self._rows.count(_collection(source_class)) <= RECENT_ROWS
+                ids = self._rows.ids(_collection(source_class)) if small else []
+                ids = [each for each in ids if each not in self._recent[source_class].gone]
+            found, rows = self._stored_vectors(source_class, ids)
+            self._few[source_class] = Recent(tuple(found), rows if found else None) if small else None
+        return self._few[source_class]
 
     def similarities(self, source_class: SourceClass, vector: Vectors, ids: Collection[str]) -> dict[str, float]:
         """Exact cosine for the ids that exist."""
@@ -244,11 +259,19 @@ class ChromaReader:
 
         recent = self._recent_of(source_class)
         found, rows = recent.vectors(ids)
-        blocks = [np.stack(rows)] if rows else []
         wanted = sorted(set(ids).difference(recent.gone, found)) if source_class in self._stored else []
-        for start in range(0, len(wanted), _LOOKUP_ROWS):
+        read, stored = self._stored_vectors(source_class, wanted)
+        blocks = [*([np.stack(rows)] if rows else []), *([stored] if read else [])]
+        return [*found, *read], np.concatenate(blocks) if blocks else stored
+
+    def _stored_vectors(self, source_class: SourceClass, ids: Sequence[str]) -> tuple[list[str], Vectors]:
+        import numpy as np
+
+        found: list[str] = []
+        blocks: list[Vectors] = []
+        for start in range(0, len(ids), _LOOKUP_ROWS):
             with _translated(self._folder):
-                read, vectors = self._rows.vectors(_collection(source_class), wanted[start : start + _LOOKUP_ROWS])
+                read, vectors = self._rows.vectors(_collection(source_class), ids[start : start + _LOOKUP_ROWS])
             if read:
                 found.extend(read)
                 blocks.append(np.asarray(vectors, dtype=np.float32))
