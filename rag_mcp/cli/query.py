@@ -74,21 +74,27 @@ def query(
         "neighbours": neighbours,
         "explain": explain,
     }
+    answer = _answered(
+        arguments,
+        only,
+        db_path=db,
+        corpus_root=corpus,
+        profile=profile,
+        policy_path=policy,
+        embedder=embedder,
+        collection=collection,
+    )
+    show(answer, as_json=as_json)
+
+
+def _answered(arguments: dict[str, object], only: str | None, **settings: Any) -> Payload:
+    """A question's answer, by ``settings`` of Config.load; of several corpora ``only`` one may be asked."""
     with _words_first(arguments):
-        config = Config.load(
-            db_path=db,
-            corpus_root=corpus,
-            profile=profile,
-            policy_path=policy,
-            embedder=embedder,
-            collection=collection,
-        )
+        config = Config.load(**settings)
         if only is not None:
             one_of(config, only)
-    if only is not None:
-        arguments["corpus"] = only
-    answer = warm_answer(arguments, config) or _own_answer(arguments, config)
-    show(answer, as_json=as_json)
+            arguments["corpus"] = only
+    return warm_answer(arguments, config) or _own_answer(arguments, config)
 
 
 @contextlib.contextmanager

@@ -31,12 +31,6 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def site(library, tmp_path_factory):
-    with Site(library, tmp_path_factory.mktemp("tokens") / "tokens.json").running() as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
 def signed_in(site):
     return site.signed_in("engineer", "reader")
 

@@ -45,17 +45,6 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def site(library, tmp_path_factory):
-    with Site(library, tmp_path_factory.mktemp("tokens") / "tokens.json").running() as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def auditor(site):
-    return site.signed_in("auditor")
-
-
-@pytest.fixture(scope="module")
 def restricted(site):
     return site.signed_in("restricted")
 

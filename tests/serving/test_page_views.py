@@ -33,17 +33,6 @@ def library(tmp_path_factory):
         yield library
 
 
-@pytest.fixture(scope="module")
-def site(library, tmp_path_factory):
-    with Site(library, tmp_path_factory.mktemp("tokens") / "tokens.json").running() as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def auditor(site):
-    return site.signed_in("auditor")
-
-
 def raw(text: str) -> list[str]:
     return [html.unescape(each) for each in re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', text, re.S)]
 

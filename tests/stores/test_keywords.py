@@ -10,39 +10,19 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shelves import passage
 
 from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreTooNew
-from rag_mcp.models import Chunk, DocClass, SourceClass
+from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.stores.base import PassageFilter
 from rag_mcp.stores.embedded.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
 
 DOCS, DECISIONS, MEMORY = SourceClass.DOCS, SourceClass.DECISIONS, SourceClass.MEMORY
-
-
-def chunk(key, text, **changes):
-    base = Chunk(
-        id=key,
-        text_key=f"key:{key}",
-        source=f"{key}.md",
-        source_class=DOCS,
-        project=None,
-        doc_class=DocClass.NOTE,
-        title="",
-        heading_path=(),
-        index=0,
-        line_start=1,
-        line_end=1,
-        start=0,
-        end=len(text),
-        text=text,
-    )
-    return replace(base, **changes)
 
 
 def write(folder, *chunks):
@@ -65,7 +45,7 @@ def tree(folder):
     }
 
 
-PROSE = [chunk(f"prose{n}", f"The server waits, the user reads page {n} and other things happen.") for n in range(12)]
+PROSE = [passage(f"prose{n}", f"The server waits, the user reads page {n} and other things happen.") for n in range(12)]
 
 
 # --- user text is not query syntax -----------------------------------------------------------------------------------
@@ -81,7 +61,7 @@ EVERYDAY = {
 
 @pytest.fixture(scope="module")
 def everyday(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("everyday") / "kw", *(chunk(key, text) for key, text in EVERYDAY.items()))
+    return write(tmp_path_factory.mktemp("everyday") / "kw", *(passage(key, text) for key, text in EVERYDAY.items()))
 
 
 @pytest.mark.parametrize(
@@ -168,10 +148,10 @@ def test_a_limit_below_one_gives_nothing(everyday, limit):
 def menu(tmp_path_factory):
     return write(
         tmp_path_factory.mktemp("menu") / "kw",
-        chunk("nfc", "The caf\u00e9 sells cr\u00e8me br\u00fbl\u00e9e on Fridays."),
-        chunk("nfd", "The cafe\u0301 sells cre\u0300me bru\u0302le\u0301e on Mondays."),
-        chunk("plain", "The cafe sells creme brulee on Sundays."),
-        chunk("names", "Gro\u00dfe Stra\u00dfe, \u0141\u00f3d\u017a, \u0130zmir, na\u00efve, \ufb01lter, \uff26\uff35\uff2c\uff2c width"),
+        passage("nfc", "The caf\u00e9 sells cr\u00e8me br\u00fbl\u00e9e on Fridays."),
+        passage("nfd", "The cafe\u0301 sells cre\u0300me bru\u0302le\u0301e on Mondays."),
+        passage("plain", "The cafe sells creme brulee on Sundays."),
+        passage("names", "Gro\u00dfe Stra\u00dfe, \u0141\u00f3d\u017a, \u0130zmir, na\u00efve, \ufb01lter, \uff26\uff35\uff2c\uff2c width"),
     )  # fmt: skip
 
 
@@ -196,10 +176,10 @@ DIGEST = "3b7e1c9d52f04a8866e0b1d7c4a9f2385d6e7f8091a2b3c4d5e6f708192a3b4c"
 def names(tmp_path_factory):
     return write(
         tmp_path_factory.mktemp("names") / "kw",
-        chunk("writer", "The helper store_cache_page is called by drainQueueToFile in app.disk.queue_io (see lib/disk/queue_io.rs:41)."),
-        chunk("errors", "WRN-5512-C is raised when arm64_v8 builds of libwave-3.12.4 meet the key min.poll_delay or E0417."),
-        chunk("digest", f"Digest {DIGEST} belongs to build q20290103T1122Z. FTPClientV3Factory stays. Code QX-7731 blinked."),
-        chunk("other", "The code QX-7713 blinked. Drain the sink, queue for the file, store a page in the cache."),
+        passage("writer", "The helper store_cache_page is called by drainQueueToFile in app.disk.queue_io (see lib/disk/queue_io.rs:41)."),
+        passage("errors", "WRN-5512-C is raised when arm64_v8 builds of libwave-3.12.4 meet the key min.poll_delay or E0417."),
+        passage("digest", f"Digest {DIGEST} belongs to build q20290103T1122Z. FTPClientV3Factory stays. Code QX-7731 blinked."),
+        passage("other", "The code QX-7713 blinked. Drain the sink, queue for the file, store a page in the cache."),
         *PROSE,
     )  # fmt: skip
 
@@ -260,9 +240,9 @@ def test_a_near_code_is_no_match_for_a_code(names):
 def test_words_meet_in_all_their_forms_in_each_language(tmp_path):
     reader = write(
         tmp_path / "kw",
-        chunk("en", "The valves were calibrated when the boiler was inspected by them.", language="en"),
-        chunk("es", "Las válvulas fueron calibradas cuando se inspeccionaron las calderas.", language="es"),
-        chunk("de", "Die Kessel wurden geprüft und die Ventile sind nicht mehr undicht.", language="de"),
+        passage("en", "The valves were calibrated when the boiler was inspected by them.", language="en"),
+        passage("es", "Las válvulas fueron calibradas cuando se inspeccionaron las calderas.", language="es"),
+        passage("de", "Die Kessel wurden geprüft und die Ventile sind nicht mehr undicht.", language="de"),
     )
     assert found(reader, "inspecting a valve")[0] == "en"
     assert found(reader, "¿cuándo se inspeccionó la caldera?") == ["es"]
@@ -270,7 +250,7 @@ def test_words_meet_in_all_their_forms_in_each_language(tmp_path):
 
 
 def test_stop_words_count_only_when_there_is_nothing_else(tmp_path):
-    reader = write(tmp_path / "kw", chunk("hamlet", "To be, or not to be: that is the question."), *PROSE)
+    reader = write(tmp_path / "kw", passage("hamlet", "To be, or not to be: that is the question."), *PROSE)
     assert found(reader, "to be or not to be")[0] == "hamlet"
     assert found(reader, "what is the boiler") == []
 
@@ -278,8 +258,8 @@ def test_stop_words_count_only_when_there_is_nothing_else(tmp_path):
 def test_a_quoted_phrase_is_exact_and_first_where_the_words_stand_in_order(tmp_path):
     reader = write(
         tmp_path / "kw",
-        chunk("a", "gate of the flood, one gate, one flood"),
-        chunk("b", "A flood gate is long and stays shut."),
+        passage("a", "gate of the flood, one gate, one flood"),
+        passage("b", "A flood gate is long and stays shut."),
     )
     assert found(reader, '"flood gate"') == ["b", "a"]
     proof = reader.evidence('"flood gate"', [DOCS], ["a", "b"])
@@ -287,19 +267,19 @@ def test_a_quoted_phrase_is_exact_and_first_where_the_words_stand_in_order(tmp_p
 
 
 def test_words_of_two_sections_are_no_phrase(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "closed flood", title="gate", heading_path=("flood", "gate")))
+    reader = write(tmp_path / "kw", passage("a", "closed flood", title="gate", heading_path=("flood", "gate")))
     assert reader.evidence('"flood gate"', [DOCS], ["a"])["a"].exact is False
 
 
 def test_a_trailing_star_finds_every_ending(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "calibration"), chunk("b", "a calibrator"), chunk("d", "caliph"))
+    reader = write(tmp_path / "kw", passage("a", "calibration"), passage("b", "a calibrator"), passage("d", "caliph"))
     assert set(found(reader, "calibr*")) == {"a", "b"}
     assert found(reader, "calibration*")[0] == "a"
     assert set(found(reader, "c*")) == set()
 
 
 def test_a_misspelt_word_finds_its_neighbour_at_a_discount(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "The zeppelin waits."), *PROSE)
+    reader = write(tmp_path / "kw", passage("a", "The zeppelin waits."), *PROSE)
     assert found(reader, "zepelin") == ["a"]
     right, wrong = (reader.evidence(word, [DOCS], ["a"])["a"] for word in ("zeppelin", "zepelin"))
     assert wrong.bm25 < right.bm25
@@ -307,7 +287,7 @@ def test_a_misspelt_word_finds_its_neighbour_at_a_discount(tmp_path):
 
 
 def test_a_known_word_is_never_taken_for_a_typo(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "calibrate"), chunk("b", "celibrate"))
+    reader = write(tmp_path / "kw", passage("a", "calibrate"), passage("b", "celibrate"))
     assert found(reader, "celibrate") == ["b"]
 
 
@@ -315,7 +295,7 @@ def test_a_known_word_is_never_taken_for_a_typo(tmp_path):
 
 
 def test_words_no_chunk_has_lower_the_share_most(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "The boiler has a valve."), chunk("b", "The boiler is hot."), *PROSE)
+    reader = write(tmp_path / "kw", passage("a", "The boiler has a valve."), passage("b", "The boiler is hot."), *PROSE)
     both = reader.evidence("boiler valve", [DOCS], ["a", "b"])
     assert both["a"].term_share == 1.0
     assert both["b"].term_share < 0.5
@@ -331,8 +311,8 @@ def test_title_share_looks_at_everything_but_the_text(tmp_path):
         "tag": {"tags": ("kiln", "glaze")},
         "path": {"source": "kiln/glaze.md"},
     }
-    reader = write(tmp_path / "kw", *(chunk(key, "Starts at six.", **where) for key, where in places.items()),
-                   chunk("text", "The kiln and the glaze start at six."))  # fmt: skip
+    reader = write(tmp_path / "kw", *(passage(key, "Starts at six.", **where) for key, where in places.items()),
+                   passage("text", "The kiln and the glaze start at six."))  # fmt: skip
     proof = reader.evidence("kiln glaze", [DOCS], [*places, "text"])
     assert {key: proof[key].title_share for key in proof} == {**dict.fromkeys(places, 1.0), "text": 0.0}
     assert {proof[key].term_share for key in proof} == {1.0}
@@ -340,7 +320,7 @@ def test_title_share_looks_at_everything_but_the_text(tmp_path):
 
 def test_more_terms_than_one_mask_holds_are_told_apart(tmp_path):
     words = [f"zq{first}{second}" for first in "bcdfghjk" for second in "bcdfghjk"][:60]
-    reader = write(tmp_path / "kw", chunk("all", " ".join(words)), *(chunk(word, word) for word in words))
+    reader = write(tmp_path / "kw", passage("all", " ".join(words)), *(passage(word, word) for word in words))
     proof = reader.evidence(" ".join(words), [DOCS], ["all", *words])
     assert proof["all"].term_share == pytest.approx(1.0)
     assert len(proof["all"].matched) == 60
@@ -348,15 +328,15 @@ def test_more_terms_than_one_mask_holds_are_told_apart(tmp_path):
 
 
 def test_evidence_is_given_for_candidates_that_match_nothing_and_not_for_strangers(tmp_path):
-    reader = write(tmp_path / "kw", chunk("a", "boiler"), chunk("b", "valve"))
+    reader = write(tmp_path / "kw", passage("a", "boiler"), passage("b", "valve"))
     assert set(reader.evidence("boiler", [DOCS], ["a", "b", "gone"])) == {"a", "b"}
 
 
 def test_one_term_scores_exactly_what_bm25_says(tmp_path):
     reader = write(
         tmp_path / "kw",
-        *(chunk(f"c{n}", "boiler " * n + "x " * (6 - n), source=".md") for n in range(1, 5)),
-        chunk("z", "y", source=".md"),
+        *(passage(f"c{n}", "boiler " * n + "x " * (6 - n), source=".md") for n in range(1, 5)),
+        passage("z", "y", source=".md"),
     )
     idf = math.log(1 + (5 - 4 + 0.5) / (4 + 0.5))
     mean = (6 * 4 + 1 + 0) / 5
@@ -369,9 +349,9 @@ def test_one_term_scores_exactly_what_bm25_says(tmp_path):
 
 
 def test_nothing_of_a_hidden_class_shows_in_any_answer(tmp_path):
-    open_chunks = [chunk(f"d{n}", f"flood gate number {n} is open {'wide ' * n}") for n in range(9)]
+    open_chunks = [passage(f"d{n}", f"flood gate number {n} is open {'wide ' * n}") for n in range(9)]
     secret = [
-        chunk(f"m{n}", "flood zeppelin gatekeeper " * (n + 1), source_class=MEMORY, language="de") for n in range(40)
+        passage(f"m{n}", "flood zeppelin gatekeeper " * (n + 1), source_class=MEMORY, language="de") for n in range(40)
     ]
     alone = write(tmp_path / "alone", *open_chunks)
     beside = write(tmp_path / "beside", *open_chunks, *secret)
@@ -388,8 +368,8 @@ def test_nothing_of_a_hidden_class_shows_in_any_answer(tmp_path):
 
 def test_scores_of_two_classes_can_be_compared(tmp_path):
     texts = ["the boiler hums", *(f"the boiler and the gate {n}" for n in range(30))]
-    reader = write(tmp_path / "kw", chunk("rare", "gate", source_class=DECISIONS, source="x.md"),
-                   *(chunk(f"d{n}", text, source="x.md") for n, text in enumerate(texts)))  # fmt: skip
+    reader = write(tmp_path / "kw", passage("rare", "gate", source_class=DECISIONS, source="x.md"),
+                   *(passage(f"d{n}", text, source="x.md") for n, text in enumerate(texts)))  # fmt: skip
     scores = {hit.id: hit.bm25 for hit in reader.search("gate", [DOCS, DECISIONS], 50)}
     alone = reader.search("gate", [DECISIONS], 1)[0].bm25
     assert scores["rare"] < alone
@@ -397,9 +377,9 @@ def test_scores_of_two_classes_can_be_compared(tmp_path):
 
 
 def test_a_rare_class_is_complete_at_every_limit(tmp_path):
-    bulk = [chunk(f"bulk{n}", "Flood gate check, flood gate repair, flood gate.") for n in range(400)]
+    bulk = [passage(f"bulk{n}", "Flood gate check, flood gate repair, flood gate.") for n in range(400)]
     rare = [
-        chunk(f"d{n}", f"After long talks the {part} of the flood gate is renewed.", source_class=DECISIONS)
+        passage(f"d{n}", f"After long talks the {part} of the flood gate is renewed.", source_class=DECISIONS)
         for n, part in enumerate(("hinge", "winch", "seal"))
     ]
     reader = write(tmp_path / "kw", *bulk, *rare)
@@ -411,9 +391,9 @@ def test_a_rare_class_is_complete_at_every_limit(tmp_path):
 def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
     reader = write(
         tmp_path / "kw",
-        chunk("a", "boiler log", project="north"),
-        chunk("b", "boiler log", project="south", doc_class=DocClass.HANDOFF),
-        chunk("c", "boiler log"),
+        passage("a", "boiler log", project="north"),
+        passage("b", "boiler log", project="south", doc_class=DocClass.HANDOFF),
+        passage("c", "boiler log"),
     )
     assert found(reader, "boiler", filters=PassageFilter(project="south")) == ["b"]
     assert found(reader, "boiler", filters=PassageFilter(doc_class=DocClass.NOTE)) == ["a", "c"]
@@ -426,7 +406,9 @@ def test_project_and_doc_class_narrow_the_answer_but_not_the_scores(tmp_path):
 
 
 def test_documents_are_asked_for_or_left_out_and_the_scores_stay(tmp_path):
-    reader = write(tmp_path / "kw", *(chunk(name, "boiler log", source=f"{name}.md") for name in ("a", "b", "\u00f1")))
+    reader = write(
+        tmp_path / "kw", *(passage(name, "boiler log", source=f"{name}.md") for name in ("a", "b", "\u00f1"))
+    )
     whole = {hit.id: hit.bm25 for hit in reader.search("boiler", [DOCS], 5)}
     for filters, left in (
         (PassageFilter(sources=frozenset({"\u00f1.md", "z.md"})), ["\u00f1"]),
@@ -442,9 +424,9 @@ def test_documents_are_asked_for_or_left_out_and_the_scores_stay(tmp_path):
 def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filter(tmp_path):
     reader = write(
         tmp_path / "kw",
-        chunk("a", "Dredge 3.4.1 takes oil.", project="north"),
-        chunk("b", "Dredge 3.4.2 takes oil."),
-        chunk("m", "Dredge 3.4.3 takes oil.", source_class=MEMORY),
+        passage("a", "Dredge 3.4.1 takes oil.", project="north"),
+        passage("b", "Dredge 3.4.2 takes oil."),
+        passage("m", "Dredge 3.4.3 takes oil.", source_class=MEMORY),
     )
     question = "oil of dredge 3.4.1 and 3.4.3"
     assert reader.subject(question, [DOCS]).fixed == {"3.4.1": "3.4.1", "3.4.3": "3.4.3"}
@@ -458,10 +440,10 @@ def test_passages_holding_one_term_of_a_question_are_told_within_class_and_filte
 def test_a_day_picks_its_version_of_each_series_and_leaves_loose_notes(tmp_path):
     reader = write(
         tmp_path / "kw",
-        chunk("old", "boiler", series="plan", valid_on=("2031-01-01", "2031-02-01")),
-        chunk("new", "boiler", series="plan", valid_on=("2031-03-01",)),
-        chunk("other", "boiler", series="menu", valid_on=("2031-01-01",)),
-        chunk("loose", "boiler"),
+        passage("old", "boiler", series="plan", valid_on=("2031-01-01", "2031-02-01")),
+        passage("new", "boiler", series="plan", valid_on=("2031-03-01",)),
+        passage("other", "boiler", series="menu", valid_on=("2031-01-01",)),
+        passage("loose", "boiler"),
     )
     days = {"plan": "2031-02-01", **{f"series{n}": "2031-01-01" for n in range(500)}}
     assert found(reader, "boiler", filters=PassageFilter(valid_days=days)) == ["loose", "old"]
@@ -475,7 +457,7 @@ def test_a_day_picks_its_version_of_each_series_and_leaves_loose_notes(tmp_path)
 
 def test_equal_scores_are_ordered_by_id_and_a_smaller_limit_is_a_prefix(tmp_path):
     keys = [f"k{n:03d}" for n in range(120)]
-    reader = write(tmp_path / "kw", *(chunk(key, "same boiler", source="s.md") for key in reversed(keys)))
+    reader = write(tmp_path / "kw", *(passage(key, "same boiler", source="s.md") for key in reversed(keys)))
     assert found(reader, "boiler", limit=7) == keys[:7]
     assert found(reader, "boiler", limit=500) == keys
 
@@ -484,7 +466,7 @@ def test_equal_scores_are_ordered_by_id_and_a_smaller_limit_is_a_prefix(tmp_path
 
 
 def test_a_chunk_comes_back_exactly_as_it_was(tmp_path):
-    full = chunk(
+    full = passage(
         "a#1", "Line\r\n\ttab \x00 \ud800 é 🙂", source="d/é\udcff.md", project="p", doc_class=DocClass.HANDOFF, title="T",
         heading_path=("A", "B / C"), aliases=("x",), tags=("y", "z"), date="2031-01-02", language="pt", series="s",
         valid_on=("2031-01-02", "2031-01-03"), index=3, line_start=4, line_end=9, start=10, end=40,
@@ -497,14 +479,14 @@ def test_a_chunk_comes_back_exactly_as_it_was(tmp_path):
 
 def test_adding_an_id_again_replaces_it_and_deleting_removes_it(tmp_path):
     folder = tmp_path / "kw"
-    write(folder, chunk("notes/Pump House 2.md#0", "first boiler"), chunk("b", "second"))
+    write(folder, passage("notes/Pump House 2.md#0", "first boiler"), passage("b", "second"))
     for n in range(3):
-        write(folder, chunk("notes/Pump House 2.md#0", f"boiler version{n}"))
+        write(folder, passage("notes/Pump House 2.md#0", f"boiler version{n}"))
     reader = TantivyReader(folder)
     assert found(reader, "boiler") == ["notes/Pump House 2.md#0"]
     assert found(reader, "first") == []
     writer = TantivyWriter(folder)
-    writer.add([chunk("twice", "one boiler"), chunk("twice", "two boiler")])
+    writer.add([passage("twice", "one boiler"), passage("twice", "two boiler")])
     writer.delete(DOCS, ["notes/Pump House 2.md#0", "unknown"])
     writer.delete(MEMORY, ["unknown"])
     writer.commit()
@@ -517,18 +499,18 @@ def test_adding_an_id_again_replaces_it_and_deleting_removes_it(tmp_path):
 
 def test_nothing_is_kept_of_a_writer_that_did_not_commit(tmp_path):
     folder = tmp_path / "kw"
-    write(folder, chunk("a", "boiler"))
+    write(folder, passage("a", "boiler"))
     writer = TantivyWriter(folder)
-    writer.add([chunk("b", "boiler")])
+    writer.add([passage("b", "boiler")])
     writer.close()
     assert TantivyReader(folder).ids(DOCS) == {"a"}
 
 
 def test_a_reader_keeps_its_snapshot_while_a_writer_commits(tmp_path):
     folder = tmp_path / "kw"
-    reader = write(folder, chunk("a", "boiler"))
+    reader = write(folder, passage("a", "boiler"))
     assert found(reader, "boiler") == ["a"]
-    write(folder, chunk("b", "boiler"), chunk("a", "gone"))
+    write(folder, passage("b", "boiler"), passage("a", "gone"))
     assert found(reader, "boiler pressure") == ["a"]
     assert found(TantivyReader(folder), "boiler") == ["b"]
 
@@ -536,7 +518,7 @@ def test_a_reader_keeps_its_snapshot_while_a_writer_commits(tmp_path):
 def test_many_small_commits_leave_few_segments_and_no_dead_files(tmp_path):
     folder = tmp_path / "kw"
     for n in range(10):
-        write(folder, *(chunk(f"c{(n + k) % 10}", f"boiler round {n}") for k in range(3)))
+        write(folder, *(passage(f"c{(n + k) % 10}", f"boiler round {n}") for k in range(3)))
     segments = json.loads((folder / "docs" / "meta.json").read_text(encoding="utf-8"))["segments"]
     assert len(segments) <= 8
     live = {segment["segment_id"].replace("-", "") for segment in segments}
@@ -547,9 +529,9 @@ def test_many_small_commits_leave_few_segments_and_no_dead_files(tmp_path):
 
 
 def test_a_mostly_deleted_index_is_rewritten_so_its_scores_are_those_of_a_fresh_one(tmp_path):
-    kept = [chunk(f"k{n}", f"boiler number {n}") for n in range(6)]
+    kept = [passage(f"k{n}", f"boiler number {n}") for n in range(6)]
     folder = tmp_path / "grown"
-    write(folder, *kept, *(chunk(f"x{n}", "boiler gate") for n in range(20)))
+    write(folder, *kept, *(passage(f"x{n}", "boiler gate") for n in range(20)))
     writer = TantivyWriter(folder)
     writer.delete(DOCS, [f"x{n}" for n in range(20)])
     writer.commit()
@@ -560,12 +542,12 @@ def test_a_mostly_deleted_index_is_rewritten_so_its_scores_are_those_of_a_fresh_
 
 def test_a_clone_can_be_changed_without_touching_its_source(tmp_path):
     source, target = tmp_path / "one", tmp_path / "two"
-    write(source, *PROSE, chunk("a", "boiler"), chunk("m", "boiler", source_class=MEMORY))
+    write(source, *PROSE, passage("a", "boiler"), passage("m", "boiler", source_class=MEMORY))
     before = tree(source)
     clone_index(source, target)
     assert tree(target) == before
     for n in range(3):
-        write(target, chunk(f"new{n}", "boiler"), chunk("a", f"valve {n}"))
+        write(target, passage(f"new{n}", "boiler"), passage("a", f"valve {n}"))
     assert tree(source) == before
     assert found(TantivyReader(source), "boiler", [DOCS, MEMORY]) == ["a", "m"]
     assert "a" in found(TantivyReader(target), "valve")
@@ -587,7 +569,7 @@ def test_a_clone_shares_its_segments_on_disk_and_copies_where_it_cannot(tmp_path
 
 
 def test_reading_leaves_no_trace_in_the_folder(tmp_path):
-    write(tmp_path / "kw", *PROSE, chunk("m", "x", source_class=MEMORY))
+    write(tmp_path / "kw", *PROSE, passage("m", "x", source_class=MEMORY))
     clone_index(tmp_path / "kw", tmp_path / "copy")
     before = tree(tmp_path / "copy")
     reader = TantivyReader(tmp_path / "copy")
@@ -626,24 +608,24 @@ def test_threads_share_a_reader(names):
 
 def test_readers_never_hold_the_writer_lock(tmp_path):
     folder = tmp_path / "kw"
-    readers = [write(folder, chunk("a", "boiler")) for _ in range(3)]
+    readers = [write(folder, passage("a", "boiler")) for _ in range(3)]
     assert all(found(reader, "boiler") == ["a"] for reader in readers)
-    assert found(write(folder, chunk("b", "boiler")), "boiler") == ["a", "b"]
+    assert found(write(folder, passage("b", "boiler")), "boiler") == ["a", "b"]
 
 
 def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path):
     folder = tmp_path / "kw"
     first = TantivyWriter(folder)
-    first.add([chunk("a", "boiler")])
+    first.add([passage("a", "boiler")])
     with pytest.raises(StoreLocked):
-        TantivyWriter(folder).add([chunk("b", "boiler")])
+        TantivyWriter(folder).add([passage("b", "boiler")])
     first.commit()
     assert TantivyReader(folder).ids(DOCS) == {"a"}
 
 
 def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
     folder = tmp_path / "kw"
-    write(folder, chunk("a", "boiler"))
+    write(folder, passage("a", "boiler"))
     code = (
         "import os, sys\nfrom pathlib import Path\n"
         "from rag_mcp.models import SourceClass\nfrom rag_mcp.stores.embedded.keywords import TantivyWriter\n"
@@ -653,14 +635,14 @@ def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
         [sys.executable, "-c", code, str(folder)], timeout=60, cwd=Path(__file__).parents[2], check=False
     )
     assert done.returncode == 9
-    assert write(folder, chunk("b", "boiler")).ids(DOCS) == {"a", "b"}
+    assert write(folder, passage("b", "boiler")).ids(DOCS) == {"a", "b"}
 
 
 def test_a_lock_file_without_a_lock_is_no_obstacle(tmp_path):
     folder = tmp_path / "kw"
-    write(folder, chunk("a", "boiler"))
+    write(folder, passage("a", "boiler"))
     (folder / "docs" / ".tantivy-writer.lock").write_bytes(b"")
-    assert write(folder, chunk("b", "boiler")).ids(DOCS) == {"a", "b"}
+    assert write(folder, passage("b", "boiler")).ids(DOCS) == {"a", "b"}
 
 
 @pytest.mark.parametrize("name", ["meta.json", "*.term", "*.store", "*.idx"])
@@ -698,7 +680,7 @@ def test_a_missing_segment_file_is_damage(tmp_path):
 )
 def test_another_format_is_refused_by_readers_and_writers(tmp_path, content, error):
     folder = tmp_path / "kw"
-    write(folder, chunk("a", "boiler"))
+    write(folder, passage("a", "boiler"))
     if content is None:
         (folder / "format.json").unlink()
     else:
@@ -710,13 +692,13 @@ def test_another_format_is_refused_by_readers_and_writers(tmp_path, content, err
 
 def test_a_full_disk_or_a_busy_file_is_not_called_damage(tmp_path, monkeypatch):
     folder = tmp_path / "kw"
-    write(folder, chunk("a", "boiler"))
+    write(folder, passage("a", "boiler"))
 
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     writer = TantivyWriter(folder)
-    writer.add([chunk("b", "boiler")])
+    writer.add([passage("b", "boiler")])
     monkeypatch.setattr(json, "loads", fail)
     with pytest.raises(StoreError) as caught:
         writer.commit()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
-from threading import Lock
 from types import MappingProxyType
 
 import numpy as np
 
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.base import EVERYTHING, KeywordEvidence, KeywordHit, PassageFilter, Subject
+from rag_mcp.stores.base import EVERYTHING, KeywordEvidence, KeywordHit, PassageFilter
 from rag_mcp.stores.embedded.keywords.stemmer import Stemmer
+from rag_mcp.stores.planned import PlannedReader
 from rag_mcp.stores.postgres.inverted import ClassLists, Lists
 from rag_mcp.stores.postgres.lists import Array
 from rag_mcp.stores.postgres.rows import PassageRows
@@ -22,22 +21,20 @@ from rag_mcp.text.question import MATCHED, Plan, Planner, Unit
 
 __all__ = ["PostgresKeywords"]
 
-_CACHED_PLANS = 32
 # The best are looked for among so many first, then among twice as many, up to this many beyond those asked for.
 _SLACK = 36
 _MAX_LOOKED_AT = 4_096
 
 
-class PostgresKeywords:
+class PostgresKeywords(PlannedReader):
     """One generation's lists and passages; any number of threads may share it."""
 
     def __init__(self, rows: PassageRows, lists: Lists, states: Mapping[SourceClass, State]) -> None:
+        super().__init__()
         self._rows = rows
         self._lists = lists
         self._states = states
         self._stem = Stemmer()
-        self._lock = Lock()
-        self._plans: OrderedDict[tuple[str, tuple[SourceClass, ...]], Plan] = OrderedDict()
 
     def search(
         self, text: str, classes: Collection[SourceClass], limit: int, *, filters: PassageFilter = EVERYTHING
@@ -63,13 +60,6 @@ class PostgresKeywords:
             words = self._rows.words(lists.state.source_class, ids)
             found.update(evidence_of(plan, list(words), _words_of(lists.state, words)))
         return found
-
-    def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
-        return self._plan(text, classes).bound
-
-    def subject(self, text: str, classes: Collection[SourceClass]) -> Subject:
-        plan = self._plan(text, classes)
-        return Subject(plan.content, {unit.label: unit.fixed for unit in plan.units if unit.fixed})
 
     def holding(
         self,
@@ -97,10 +87,6 @@ class PostgresKeywords:
 
     def fetch(self, classes: Collection[SourceClass], ids: Collection[str]) -> dict[str, Chunk]:
         return self._rows.chunks([lists.state.source_class for lists in self._asked(classes)], ids)
-
-    def close(self) -> None:
-        with self._lock:
-            self._plans.clear()
 
     # --- the best ---
 
@@ -141,18 +127,8 @@ class PostgresKeywords:
 
     # --- parts ---
 
-    def _plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
-        key = (text, tuple(sorted(set(classes))))
-        with self._lock:
-            if key in self._plans:
-                self._plans.move_to_end(key)
-                return self._plans[key]
-        plan = Planner(self._asked(classes), self._stem).plan(text)
-        with self._lock:
-            self._plans[key] = plan
-            while len(self._plans) > _CACHED_PLANS:
-                self._plans.popitem(last=False)
-        return plan
+    def _make_plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
+        return Planner(self._asked(classes), self._stem).plan(text)
 
     def _asked(self, classes: Collection[SourceClass]) -> list[ClassLists]:
         """In a fixed order; a class without passages has no lists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, OrderedDict
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from rag_mcp.models import Chunk, SourceClass
-from rag_mcp.stores.base import EVERYTHING, KeywordEvidence, KeywordHit, PassageFilter, Subject
+from rag_mcp.stores.base import EVERYTHING, KeywordEvidence, KeywordHit, PassageFilter
 from rag_mcp.stores.embedded.files import is_writable
 from rag_mcp.stores.embedded.keywords.folder import check_format
 from rag_mcp.stores.embedded.keywords.index import ClassIndex
@@ -18,15 +18,15 @@ from rag_mcp.stores.embedded.keywords.matching import best, evidence_of, meeting
 from rag_mcp.stores.embedded.keywords.stemmer import Stemmer
 from rag_mcp.stores.embedded.keywords.translate import damaged, translated
 from rag_mcp.stores.embedded.private_copy import private_copy
+from rag_mcp.stores.planned import PlannedReader
 from rag_mcp.text.question import Plan, Planner
 
 __all__ = ["TantivyReader"]
 
-_CACHED_PLANS = 32
 _Answer = TypeVar("_Answer")
 
 
-class TantivyReader:
+class TantivyReader(PlannedReader):
     """Answers from the class indexes as they were when first asked; any number of threads may share it.
 
     A folder that can't be written is copied to ``scratch`` first: Tantivy takes a lock file to open an index.
@@ -36,6 +36,7 @@ class TantivyReader:
     def __init__(
         self, folder: Path, *, scratch: Path | None = None, broken: Collection[SourceClass] = frozenset()
     ) -> None:
+        super().__init__()
         self._broken = frozenset(broken)
         check_format(folder)
         self._copy = private_copy(folder, scratch) if folder.is_dir() and not is_writable(folder) else None
@@ -43,7 +44,6 @@ class TantivyReader:
         self._stem = Stemmer()
         self._lock = Lock()
         self._indexes: dict[SourceClass, ClassIndex | None] = {}
-        self._plans: OrderedDict[tuple[str, tuple[SourceClass, ...]], Plan] = OrderedDict()
 
     def search(
         self, text: str, classes: Collection[SourceClass], limit: int, *, filters: PassageFilter = EVERYTHING
@@ -65,13 +65,6 @@ class TantivyReader:
     ) -> dict[str, KeywordEvidence]:
         plan = self._plan(text, classes)
         return dict(ChainMap(*self._ask(classes, lambda index: evidence_of(plan, index, ids, known))))
-
-    def bm25_bound(self, text: str, classes: Collection[SourceClass]) -> float:
-        return self._plan(text, classes).bound
-
-    def subject(self, text: str, classes: Collection[SourceClass]) -> Subject:
-        plan = self._plan(text, classes)
-        return Subject(plan.content, {unit.label: unit.fixed for unit in plan.units if unit.fixed})
 
     def holding(
         self,
@@ -106,23 +99,13 @@ class TantivyReader:
         """Let go of the snapshots; searches still running keep theirs until they end."""
         with self._lock:
             self._indexes.clear()
-            self._plans.clear()
+        super().close()
         if self._copy is not None:
             self._copy.close()
 
-    def _plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
-        key = (text, tuple(sorted(set(classes))))
-        with self._lock:
-            if key in self._plans:
-                self._plans.move_to_end(key)
-                return self._plans[key]
+    def _make_plan(self, text: str, classes: Collection[SourceClass]) -> Plan:
         with translated(self._folder):
-            plan = Planner(self._asked(classes), self._stem).plan(text)
-        with self._lock:
-            self._plans[key] = plan
-            while len(self._plans) > _CACHED_PLANS:
-                self._plans.popitem(last=False)
-        return plan
+            return Planner(self._asked(classes), self._stem).plan(text)
 
     def _ask(self, classes: Collection[SourceClass], question: Callable[[ClassIndex], _Answer]) -> Iterator[_Answer]:
         for index in self._asked(classes):
