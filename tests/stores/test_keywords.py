@@ -21,6 +21,7 @@ from rag_mcp.errors import StoreDamaged, StoreError, StoreLocked, StoreTooNew
 from rag_mcp.models import DocClass, SourceClass
 from rag_mcp.stores.base import PassageFilter
 from rag_mcp.stores.embedded.keywords import SCHEMA_VERSION, TantivyReader, TantivyWriter, clone_index
+from rag_mcp.stores.embedded.keywords.writer import ClassWriter
 
 DOCS, DECISIONS, MEMORY = SourceClass.DOCS, SourceClass.DECISIONS, SourceClass.MEMORY
 
@@ -611,6 +612,20 @@ def test_readers_never_hold_the_writer_lock(tmp_path):
     readers = [write(folder, passage("a", "boiler")) for _ in range(3)]
     assert all(found(reader, "boiler") == ["a"] for reader in readers)
     assert found(write(folder, passage("b", "boiler")), "boiler") == ["a", "b"]
+
+
+def test_a_writer_whose_commit_failed_writes_no_more_though_somebody_holds_its_error(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    writer = TantivyWriter(tmp_path / "kw")
+    writer.add([passage("a", "herons")])
+    with monkeypatch.context() as patch:
+        patch.setattr(ClassWriter, "commit", full)
+        with pytest.raises(StoreError) as held:
+            writer.commit()
+    assert found(write(tmp_path / "kw", passage("b", "herons wade")), "herons") == ["b"]
+    assert held.value is not None
 
 
 def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path):

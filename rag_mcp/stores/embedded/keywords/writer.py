@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from rag_mcp.models import Chunk, SourceClass
@@ -60,7 +61,13 @@ class TantivyWriter:
         while self._open:
             _, writer = self._open.popitem()
             with translated(writer.folder):
-                end(writer)
+                try:
+                    end(writer)
+                except BaseException:
+                    # Its threads would go on writing to a folder that is about to be taken away.
+                    with suppress(Exception):
+                        writer.rollback()
+                    raise
 
     def _class(self, source_class: SourceClass) -> ClassWriter:
         if source_class not in self._open:
